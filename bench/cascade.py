@@ -1,11 +1,11 @@
-"""Does the confidence of a small model say which of its values are right? For the first model of a cascade.
+"""Whether the confidence of a small model, as the first of a cascade, predicts which of its values are right.
 
-python bench/cascade.py PROVIDER:MODEL [SUITE.jsonl]    (else bench/cascade.jsonl: 60 calls that tuned no prompt)
+python bench/cascade.py PROVIDER:MODEL [SUITE.jsonl]    (default: bench/cascade.jsonl, 60 calls that tuned no prompt)
 
-Asks for each value twice: with the usual worked examples, and with others. A value is accepted if its probability
+Requests each value twice: with the usual worked examples, and with others. A value is accepted if its probability
 reaches a threshold; "agreed" also requires the same value with the other examples, and takes the mean of both
-probabilities. Prints, for thresholds and types, how many values are accepted and how many of these are wrong: what is
-not accepted goes to the larger model.
+probabilities. Prints, for thresholds and types, how many values are accepted and how many of these are wrong. In a
+cascade, the larger model supplies the other values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OtherExamples(Around):
 
 
 class Twice(Emulator):
-    """A model with two sets of worked examples: the value is that of the usual ones."""
+    """A model with two sets of worked examples: the value comes from the usual ones."""
 
     reads_state = True
 
@@ -88,7 +88,7 @@ def judged(lm: LM, suite: Path) -> list[Judged]:
             emulator = Twice(lm)
             result = run(sample["program"], emulator, sandbox=jail, question=sample["question"], in_flight=1)
             is_right = result.is_answered and result.answer in sample["targets"]
-            for one, other in emulator.pairs[:1]:  # none where no reply fitted the type: the larger model is asked
+            for one, other in emulator.pairs[:1]:  # empty if no reply fitted the type: the larger model is asked
                 sure = probability(one), probability(other)
                 values.append(Judged(sample["kind"], is_right, *sure, is_agreed=one.value == other.value))
     return values

@@ -1,11 +1,11 @@
-"""How fast recorded samples go through the evaluation, without a model: python bench/evals.py [--samples 10000]
+"""The speed of an evaluation of recorded samples, without a model: python bench/evals.py [--samples 10000]
 
-rate     samples a second: half of them answered by a recorded program in the sandbox, half by a recorded sentence; each
-         leaves a row and a trace on disk
-cpu      milliseconds of a core that a sample takes, here and in the sandbox: no rate is above what that leaves room for
-memory   the most there was, after a fifth and after all
-report   seconds for `coc report` on the whole
-Exits 1 when a target is missed: 100 samples a second, memory that stays, a report in 10 s.
+rate     samples per second: half are answered by a recorded program in the sandbox, half by a recorded sentence; each
+         writes a row and a trace to disk
+cpu      CPU milliseconds per sample, in this process and in the sandbox, and the rate that they allow
+memory   peak memory, after a fifth of the samples and after all
+report   seconds for `coc report` on all samples
+Exits 1 if a target is missed: 100 samples per second, constant memory, a report in 10 s.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def main() -> int:
         subprocess.run([sys.executable, "-m", "chainofcode", "report", str(out)], check=True, capture_output=True)
         report = time.perf_counter() - began
     print(f"rate    {rate:6.0f} samples/s, {right} of {given.samples} right")
-    print(f"cpu     {used * 1e3:6.1f} ms a sample, {(os.cpu_count() or 1) / used:.0f} samples/s at most")
+    print(f"cpu     {used * 1e3:6.1f} ms per sample, {(os.cpu_count() or 1) / used:.0f} samples/s at most")
     print(f"memory  {sizes[0]:6.1f} MB after {given.samples // 5}, {sizes[-1]:.1f} MB after {given.samples}")
     print(f"report  {report:6.1f} s")
     is_met = rate >= 100 and sizes[-1] < sizes[0] * 1.1 + 5 and report < 10 and right == given.samples

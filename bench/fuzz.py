@@ -68,7 +68,7 @@ _JAVASCRIPT = [
 
 
 def mixed(words: list[str]) -> st.SearchStrategy[str]:
-    """Texts of a language's words, with some of the others between them."""
+    """Texts of a language's words, mixed with other tokens."""
     return st.lists(st.sampled_from(words) | st.sampled_from(_TOKENS) | st.text(max_size=4), max_size=40).map("".join)
 
 

@@ -1,8 +1,8 @@
-"""How much slower hole-free JavaScript runs with our probes than on plain QuickJS. Prints the ratios.
+"""The cost of watching hole-free JavaScript: the engine's probes, compared with plain QuickJS. Prints the ratios.
 
     python bench/javascript.py
 
-Both run in this process, one after the other, several times; the fastest of each counts. Compiling, which takes some
+Both run in this process, one after the other, several times; the fastest run counts. Compiling, which takes some
 milliseconds, is not included. A statement is recorded up to 64 times; after that, its probe is one test of a variable.
 """
 

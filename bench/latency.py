@@ -1,7 +1,7 @@
 """An OpenAI-compatible endpoint with a set latency and a set concurrency: python bench/latency.py [--port N] …
 
-It answers a request for the value of a call (the line `call: …` of its last message) from a file of values, and any
-other from a file of programs by question. Beyond `--in-flight`, requests wait for their turn. Loopback only.
+It answers requests for the value of a call (the line `call: …` of the last message) from a file of values, and other
+requests from a file of programs by question. At most `--in-flight` requests are answered at once. Loopback only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Endpoint:
         self.requests = self.most = self.open = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, kept for as long as the client likes."""
+        """Serve one connection until the client closes it."""
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -72,7 +72,7 @@ class Endpoint:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--port", type=int, default=0, help="0: a free one; it is printed")
+    parser.add_argument("--port", type=int, default=0, help="0: a free port; it is printed")
     parser.add_argument("--latency", type=float, default=0.05, help="seconds")
     parser.add_argument("--in-flight", type=int, default=32)
     parser.add_argument("--values", type=Path, action="append", default=[], help='lines of {"call": …, "value": …}')

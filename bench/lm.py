@@ -1,12 +1,12 @@
-"""What asking costs: prompt tokens that a local model evaluates again, and what the package itself weighs.
+"""The cost of requests and of the package: prompt tokens that a local model evaluates again, import time, packages.
 
-    python bench/lm.py                          the default embedded model, fetched where it is not here
-    python bench/lm.py --model local:PATH.gguf  another one; any endpoint that tells what it had cached does
+    python bench/lm.py                          the default embedded model, downloaded if missing
+    python bench/lm.py --model local:PATH.gguf  another model; any endpoint that reports cached tokens works
 
-evaluated   tokens of a prompt that were evaluated, over all calls of four programs but the first, as shares of prompts
-import      `import chainofcode` in a fresh interpreter, milliseconds of CPU (neighbours do not count), median of five
-packages    what a base install brings, itself included
-Exits 1 when a target is missed.
+evaluated   share of the prompt that was evaluated, median over all calls of four programs except the first call
+import      `import chainofcode` in a fresh interpreter, milliseconds of CPU (other load does not count), median of five
+packages    the number of packages in a base install, including this one
+Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ TIMING = "import time; t = time.process_time(); import chainofcode; print((time.
 
 
 def evaluated_shares(lm: LM) -> list[float]:
-    """For each call of each program, the share of its prompt that was evaluated."""
+    """Return the share of the prompt that was evaluated, for each call of each program."""
     shares = []
     for name, program in PROGRAMS.items():
         started = time.monotonic()
@@ -92,11 +92,11 @@ def import_milliseconds() -> float:
 
 
 def packages(name: str, found: set[str]) -> set[str]:
-    """A package and all it requires, extras left out."""
+    """Return a package and all its requirements, without extras."""
     found.add(name)
     try:
         wanted = requires(name) or []
-    except PackageNotFoundError:  # for another system
+    except PackageNotFoundError:  # a requirement of another platform
         return found
     for requirement in wanted:
         other = re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
@@ -127,7 +127,7 @@ def main() -> int:
 
 
 def tell(done: int, total: int, what: str) -> None:
-    """Stages, and the end of a download."""
+    """Print the stages of loading a model, and the end of a download."""
     if done >= total:
         print(f"({what})", file=sys.stderr)
 

@@ -6,7 +6,7 @@
 replacement. A fragment must occur exactly once: if the source has changed, this command fails until the defect is
 adapted. A defect is noticed if a test fails with it, fails with it again, and passes without it: neither a flaky test
 nor a loaded machine notices a defect. A defect that makes its tests hang counts too, and is printed as such.
-`--log` appends each verdict to a file as soon as it is known, and skips the defects that this file calls noticed;
+`--log` appends each verdict to a file as soon as it is known, and skips the defects that this file lists as noticed;
 `--again` does not skip them, but runs the test that noticed a defect first. The exit code is 1 if a defect survives.
 """
 
@@ -54,7 +54,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the tests said about a defect: noticed, hangs or SURVIVES, and which test noticed it."""
+    """The result for a defect: noticed, hangs or SURVIVES, and which test noticed it."""
 
     name: str
     state: str
@@ -80,7 +80,7 @@ def _mutant(block: str) -> Mutant:
 
 
 def check(mutants: list[Mutant], source: Path) -> list[str]:
-    """Return why defects cannot be planted, for all defects at once."""
+    """Return all reasons why defects cannot be planted."""
     problems = []
     for mutant in mutants:
         try:
@@ -127,7 +127,7 @@ class Copy:
         return Verdict(name=mutant.name, state=state, seconds=time.monotonic() - started, by=by)
 
     def _noticed(self, mutant: Mutant, tests: list[str], doubtful: list[str]) -> tuple[str, str]:
-        """Return what tests say about a mutant, and which one does; adds tests that failed only once."""
+        """Return the state of a mutant and the test that noticed it; add tests that failed only once to `doubtful`."""
         for _ in range(_MAX_TRIES):
             unsound = [test for test, is_sound in self._sound.items() if not is_sound]
             failed = self._failed(tests, mutant, without=[*unsound, *doubtful])
@@ -199,8 +199,8 @@ def main() -> int:
     parser.add_argument("--only", metavar="NAME", nargs="+", help="only these defects")
     parser.add_argument("--sample", metavar="N", type=int, help="N defects, chosen at random")
     parser.add_argument("--seed", metavar="S", type=int, default=0)
-    parser.add_argument("--log", metavar="FILE", type=Path, help="append verdicts here; skip what was noticed before")
-    parser.add_argument("--again", action="store_true", help="run them all, the test that noticed a defect first")
+    parser.add_argument("--log", metavar="FILE", type=Path, help="append verdicts here; skip noticed defects")
+    parser.add_argument("--again", action="store_true", help="run all defects; first the test that noticed it before")
     parser.add_argument("--list", action="store_true", help="only check that all can be planted, and list them")
     given = parser.parse_args()
     mutants = read(_DEFECTS.read_text(encoding="utf-8"))

@@ -1,11 +1,11 @@
-"""What watching costs: the engine, with traces on, beside plain `exec` of the same text, in one interleaved run.
+"""The cost of watching: the engine, with traces on, compared with plain `exec` of the same text, interleaved.
 
     python bench/overhead.py            on this Python; .venv-3.12/bin/python bench/overhead.py on another
 
-Engine time is from the Program event to the Answer event: process start and parsing are not in it, everything that
-happens while the program runs is. Prints the ratio of the fastest of each, the size of the trace, and what a pause
-costs. Pauses are judged on one core: on two, what waking an idle core takes is the machine's, not ours, and stands
-beside it as the cost of a bare message over a pipe. Exits 1 when a target is missed.
+Engine time is the time from the Program event to the Answer event: process start and parsing are excluded, everything
+that happens while the program runs is included. Prints the ratio of the fastest runs, the size of the trace, and the
+cost of a pause. The targets for pauses apply to one core: with two, waking an idle core takes time that depends on the
+machine; the time of a bare message over a pipe is printed for comparison. Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import pairwise
 from chainofcode import Answer, Program, Trace, execute
 
 PROGRAMS = {
-    "a 10⁶-turn loop": """
+    "a 10⁶-iteration loop": """
 total = 0
 for i in range(1_000_000):
     total += i % 7 * 3
@@ -97,7 +97,7 @@ async def engine_seconds(program: str) -> tuple[float, Trace]:
 
 
 def pause_microseconds() -> float:
-    """A pause and its resumption through `execute`, the median over many in one program."""
+    """The time of a pause and its resumption through `execute`: the median of many pauses in one program."""
     program = f"for i in range({PAUSES}):\n    value = ask(i)\nanswer = value"
     moments: list[float] = []
 
@@ -117,7 +117,7 @@ def pause_microseconds() -> float:
 
 
 def frame_microseconds() -> float:
-    """The same at the level of frames: a guest, a pipe, and nothing else on the host."""
+    """The time of a pause at the level of frames: a guest, a pipe, and nothing else on the host."""
     from chainofcode.sandbox.frames import Ended, Paused, Reader, encode
     from chainofcode.sandbox.job import Job
     from chainofcode.sandbox.process import ProcessGuest
@@ -142,7 +142,7 @@ def frame_microseconds() -> float:
 
 
 def floor_microseconds() -> float:
-    """What the machine itself takes to pass a message to another process and back over pipes."""
+    """The time that a message takes to another process and back over pipes."""
     there_read, there_write = os.pipe()
     back_read, back_write = os.pipe()
     child = os.fork()
@@ -178,7 +178,7 @@ def main() -> int:
     _, trace = asyncio.run(engine_seconds("n = 0\nwhile n < 10_000_000:\n    n += 1\nanswer = n"))
     size = sum(len(line) + 1 for line in trace.lines()) / 1000
     missed += size > 1000
-    print(f"a 10⁷-turn loop leaves a trace of {size:.0f} kB (target < 1000)")
+    print(f"a 10⁷-iteration loop leaves a trace of {size:.0f} kB (target < 1000)")
     print("pause and resume, µs      pipe alone  frames  execute   (targets: frames ≤ 100, execute ≤ 250)")
     for where, cores in (("on two cores", None), ("on one core", {min(os.sched_getaffinity(0))})):
         everywhere = os.sched_getaffinity(0)

@@ -1,14 +1,14 @@
-"""Calls that overlap, held against the same programs written by hand with asyncio.gather.
+"""Overlapping calls, compared with the same programs written by hand with asyncio.gather.
 
-    python bench/parallel.py              everything; ../shared/cases/parallel is used where it is
+    python bench/parallel.py              all parts; the first two need ../shared/cases/parallel
     python bench/parallel.py --latency 0.2 --questions 100
 
-programs    each program with values that take `--latency` seconds to come, at most `--in-flight` at once: from the
-            moment the program starts to its answer, against asyncio.gather by hand, and one call at a time
-endpoint    the 188 places through a real HTTP endpoint (bench/latency.py) and the model protocol
-questions   recorded programs for many questions through the endpoint, all in one process: part of the ideal
-            (latency × calls / in flight), and memory from the first half to the second
-Exits 1 when a target is missed.
+programs    each program with values that take `--latency` seconds, at most `--in-flight` at once: the time from the
+            start of the program to its answer, compared with asyncio.gather and with one call at a time
+endpoint    the program with 188 places, over a real HTTP endpoint (bench/latency.py)
+questions   recorded programs for many questions over the endpoint, all in one process: share of the ideal speed
+            (latency × calls / in flight), and growth of memory from the first half to the second
+Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from chainofcode.emulator.table import normal_text
 
 CASES = Path(__file__).parents[2] / "shared" / "cases" / "parallel"
 ROUNDS = 5
-ROOM = 1.15, 0.015  # times what gather takes, and seconds more
+ROOM = 1.15, 0.015  # allowed: this factor of the time of gather, plus these seconds
 Ask = Callable[..., Awaitable[Any]]
 
 
@@ -82,7 +82,7 @@ BY_HAND = {job.__name__: job for job in (comprehension, countries, helper_key, l
 
 
 class Values:
-    """The values of a program, each of which takes its time."""
+    """The values of a program, each of which takes `latency` seconds."""
 
     def __init__(self, path: Path, latency: float, in_flight: int) -> None:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -109,7 +109,7 @@ class Report:
 
 
 async def timed(program: str, emulator: Any, sandbox: Any, **options: Any) -> tuple[float, Answer, int]:
-    """Seconds from the program's first step to its answer; the answer; how many calls the program got to."""
+    """Return the seconds from the start of a program to its answer, the answer, and the number of calls."""
     calls, started = 0, 0.0
     async for event in execute(program, emulator, sandbox=sandbox, **options):
         if isinstance(event, Program):
@@ -154,7 +154,7 @@ async def endpoint(given: argparse.Namespace, report: Report, sandbox: Any) -> N
     source = (CASES / "countries.py").read_text(encoding="utf-8")
     with serving(given, "--values", str(CASES / "countries.values.jsonl")) as url:
         lm = connect("openai:m", base_url=url, api_key="none")
-        await arun("answer = get_country('Andorra')", lm, sandbox=sandbox)  # imports what talks to endpoints
+        await arun("answer = get_country('Andorra')", lm, sandbox=sandbox)  # imports the HTTP client
         seconds, answer, calls = await timed(source, lm, sandbox, in_flight=given.in_flight)
         alone, _, _ = await timed(source, lm, sandbox, in_flight=1)
     ideal = given.latency * -(-calls // given.in_flight)
@@ -167,7 +167,7 @@ async def questions(given: argparse.Namespace, report: Report, sandbox: Any) -> 
         f"questions: {given.questions} with recorded programs, {given.question_latency:g} s, {given.in_flight} at once"
     )
     with tempfile.TemporaryDirectory() as place:
-        told, values = Path(place, "programs.json"), Path(place, "values.jsonl")  # small: nobody waits for them
+        told, values = Path(place, "programs.json"), Path(place, "values.jsonl")  # small: blocking is no problem
         asked = {f"How many of batch {n} are ripe?": _program(n) for n in range(given.questions)}
         told.write_text(json.dumps(asked))  # noqa: ASYNC240
         lines = [
@@ -211,7 +211,7 @@ def _memory() -> int:
 
 @contextlib.contextmanager
 def serving(given: argparse.Namespace, *more: str) -> Iterator[str]:
-    """The endpoint, in a process of its own."""
+    """Run the endpoint in a separate process."""
     here = str(Path(__file__).with_name("latency.py"))
     command = [sys.executable, here, "--latency", str(given.latency), "--in-flight", str(given.in_flight), *more]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -235,7 +235,7 @@ async def main() -> int:
     try:
         await arun("answer = 1", sandbox=sandbox)
         if not CASES.exists():
-            print("programs, endpoint: ../shared/cases/parallel is not here")
+            print("programs, endpoint: ../shared/cases/parallel not found")
         for part in (programs, endpoint, questions):
             if given.part in (None, part.__name__) and (CASES.exists() or part is questions):
                 await part(given, report, sandbox)

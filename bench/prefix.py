@@ -1,14 +1,14 @@
-"""What a value costs: input tokens, those that are read from a cache, and dollars, by the rules of each provider.
+"""The cost of a value: input tokens, cached tokens and dollars, by the rules of each provider.
 
 python bench/prefix.py CASES.jsonl    (the recorded BBH programs with calls)
 
-No model is asked: a stand-in answers with the recorded values, and the prompts are counted, a token for four
-characters. Vendors put the schema of a reply in front of the prompt, so that calls with different schemas share no
-prefix; servers of one's own do not. Some providers cache any prefix that an earlier prompt had, others only up to
-marks, all from their minimum on. "short" is the prompt that every provider can get, "sent" the one that this provider
-does get: with more examples, where that pays. "cold" starts with an empty cache. "warm" is the middle of a long
-evaluation: the part that all programs share was sent before with each schema, save labels of one program; the programs
-themselves are new. Dollars are those of the package genai-prices, for input alone.
+No model is used: a stand-in replies with the recorded values, and a token of a prompt is four characters. Vendors put
+the schema of a reply before the prompt, so that calls with different schemas share no prefix; self-hosted servers do
+not. Some providers cache any prefix of an earlier prompt, others only prefixes that end at a mark; each has a minimum.
+"short" is the prompt that every provider can get, "sent" the prompt that this provider gets: with more examples, if
+that is cheaper. "cold" starts with an empty cache. "warm" is the middle of a long evaluation: the part that all
+programs share was sent before with each schema, except schemas with labels, which belong to one program; the programs
+themselves are new. Dollars are for input only, from the package genai-prices.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CHARS_PER_TOKEN = 4
 
 @dataclass(frozen=True)
 class Provider:
-    """The rules by which an endpoint caches. Its model has the minimum and the price; None: a server of one's own."""
+    """The caching rules of an endpoint. `lm` has the minimum and the price; None for a self-hosted server."""
 
     name: str
     lm: RemoteLM | None
@@ -57,7 +57,7 @@ PROVIDERS = [
 
 @dataclass(frozen=True)
 class Prompt:
-    """A request as text, and the lengths up to which it is marked: the part for all programs, and the program."""
+    """A request as text, and the positions of its marks: after the part for all programs, and after the program."""
 
     text: str
     marks: tuple[int, ...]
@@ -130,7 +130,7 @@ def _common(one: str, other: str) -> int:
 
 
 def recorded(records: Sequence[dict[str, Any]], rows: int, *, is_long: bool) -> tuple[list[tuple[str, Prompt]], int]:
-    """Run all programs. Return the schemas with their prompts, and how many values were given."""
+    """Run all programs. Return the schemas with their prompts, and the number of values."""
     prompts, values = list[tuple[str, Prompt]](), 0
     with Jail() as jail:
         for record in records:

@@ -32,7 +32,7 @@ SHARED = Path(__file__).parents[2] / "shared"
 CASES = SHARED / "cases" / "bbh.jsonl"
 RUNS = SHARED / "data" / "bbh-runs"
 MOST_ROUNDS = 1.5  # per program, on average
-MOST_WASTE = 0.03  # of the calls asked
+MOST_WASTE = 0.03  # of the requested calls
 
 
 class InRounds:
@@ -183,7 +183,7 @@ def chosen(given: argparse.Namespace) -> dict[str, list[Sample]]:
     samples = {}
     for part, (path, read) in parts.items():
         if given.part in (None, part) and not path.exists():
-            print(f"{part}: ../shared/{path.relative_to(SHARED)} is not here")
+            print(f"{part}: ../shared/{path.relative_to(SHARED)} not found")
         elif given.part in (None, part):
             samples[part] = list(read())[: given.limit]
     return samples
@@ -197,7 +197,7 @@ async def main() -> int:
     parser.add_argument("--at-once", type=int, default=2, help="programs that run at the same time")
     parser.add_argument("--worst", type=int, default=5, help="how many of the slowest programs to name")
     parser.add_argument("--program", type=Path, help="measure this program, with --values")
-    parser.add_argument("--values", type=Path, help="its values, as `coc run --values` takes them")
+    parser.add_argument("--values", type=Path, help="its values, in the format of `coc run --values`")
     given = parser.parse_args()
     if (given.program is None) != (given.values is None):
         parser.error("--program and --values go together")

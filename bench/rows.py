@@ -1,10 +1,10 @@
-"""Several calls in one prompt, on a model that does one thing at a time: values per second and how many are right.
+"""Several calls in one prompt, with a model that handles one request at a time: values per second, and right values.
 
-    python bench/rows.py                          the default embedded model, fetched where it is not here
+    python bench/rows.py                          the default embedded model, downloaded if missing
     python bench/rows.py --model local:PATH.gguf --rows 4 8
 
-The same 40 calls, whose values are known, one a request and several a request, in turns in one run.
-Exits 1 when no number of rows is 1.5 times as fast and at least as often right.
+The same 40 calls with known values, one per prompt and then several per prompt.
+Exits 1 if no number of rows is 1.5 times as fast with at least as many right values.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def program(name: str, items: dict[str, Any]) -> str:
 
 
 def measured(lm: LM, rows: int, sandbox: Any) -> tuple[float, int, list[str]]:
-    """Seconds, right values, and those that were wrong."""
+    """Return the seconds, the number of right values, and the wrong values."""
     seconds, right, wrong = 0.0, 0, []
     for name, items in CALLS.items():
         began = time.perf_counter()
@@ -96,14 +96,14 @@ def main() -> int:
     given = parser.parse_args()
     lm = connect(given.model or default_model()[0])
     sandbox, is_met, alone = Jail(spares=1), False, (0.0, 0)
-    measured(lm, 1, sandbox)  # reads the instructions
+    measured(lm, 1, sandbox)  # evaluates the instructions, which are then cached
     count = sum(map(len, CALLS.values()))
     for rows in (1, *given.rows):
         seconds, right, wrong = measured(lm, rows, sandbox)
         alone = (seconds, right) if rows == 1 else alone
         is_met = is_met or (rows > 1 and alone[0] / seconds >= 1.5 and right >= alone[1])
         faster = f"   {alone[0] / seconds:.2f} x" if rows > 1 else ""
-        print(f"{rows} a prompt: {count / seconds:5.2f} values/s{faster}   {right} of {count} right", flush=True)
+        print(f"{rows} per prompt: {count / seconds:5.2f} values/s{faster}   {right} of {count} right", flush=True)
         for one in wrong:
             print(f"    {one}")
     sandbox.close()

@@ -1,14 +1,14 @@
-"""What the wall costs, beside what else people use: everything measured in one interleaved run.
+"""The cost of the sandbox, compared with alternatives; all measurements are interleaved in one run.
 
-    python bench/sandbox.py     a peer that is not there (apt install bubblewrap, pip install smolagents) is left out
+    python bench/sandbox.py     skips what is not installed (apt install bubblewrap, pip install smolagents)
 
-cold      from nothing to the answer of a trivial program: start of every process included
-warm      from asking to the program's first statement, in something that is kept where the peer can be kept
-whole     the same to the answer
-loop      a 10⁶-turn loop, warm, fastest
-callback  a call from the program to the host and back, median, on one core; for coc at the level of frames
-          (bench/overhead.py has what `execute` adds)
-Milliseconds are medians, microseconds too. Exits 1 when a target is missed.
+cold      from no running process to the answer of a trivial program
+warm      from the request to the first statement, with processes kept running if the alternative allows it
+whole     from the request to the answer
+loop      a loop of 10⁶ iterations, warm, fastest run
+callback  a call from the program to the host and back, in microseconds, on one core; for coc at the level of frames
+          (bench/overhead.py measures what `execute` adds)
+Except for the loop, times are medians. Exits 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def timed(action: Callable[[], Any]) -> float:
 
 
 def process_row(prefix: list[str], row: Row) -> None:
-    """A fresh interpreter per program, plain or behind bubblewrap: nothing of it can be kept."""
+    """A new interpreter per program, plain or in bubblewrap: no process can be kept."""
     command = [*prefix, sys.executable, "-I", "-S", "-c", PLAIN]
 
     def once(program: str) -> None:
@@ -98,7 +98,7 @@ def exec_row(row: Row) -> None:
 
 
 async def session_times(place: Jail | NoWall, program: str, packages: tuple[str, ...] = ()) -> tuple[float, float]:
-    """Until the program is about to run, and until it has ended."""
+    """Return the milliseconds until the program is about to run, and until it has ended."""
     started = time.perf_counter()
     ready = 0.0
     async with place.start(Job(program, packages=packages)) as session:
@@ -116,7 +116,7 @@ async def jail_row(kept: Jail | NoWall, row: Row, cold: Callable[[], Jail | NoWa
         fresh.close()
     row.setdefault("cold", []).append(seconds)
     for _ in range(4):
-        await asyncio.sleep(0.02)  # as between two programs: the spare guest is made then
+        await asyncio.sleep(0.02)  # as between two programs: meanwhile, the spare guest is started
         warm, whole = await session_times(kept, TRIVIAL)
         row.setdefault("warm", []).append(warm)
         row.setdefault("whole", []).append(whole)
@@ -125,7 +125,7 @@ async def jail_row(kept: Jail | NoWall, row: Row, cold: Callable[[], Jail | NoWa
 
 
 async def callback(place: Jail | NoWall) -> float:
-    """At the level of frames: the guest, two pipes, and a host that does nothing but answer."""
+    """At the level of frames: the guest, two pipes, and a host that only answers."""
     moments = []
     async with place.start(Job(f"for i in range({CALLS}):\n    value = ask(i)\nanswer = value")) as session:
         reader, guest = Reader(1 << 24, 1 << 24), session._guest
@@ -148,7 +148,7 @@ def smolagents_row(row: Row, loop: bool) -> None:
         executor(program)
 
     row.setdefault("whole", []).append(timed(lambda: once(TRIVIAL)))
-    if loop:  # a tenth of it, times ten: it takes a minute otherwise
+    if loop:  # a tenth of the loop, times ten: the whole loop takes a minute
         row.setdefault("loop", []).append(timed(lambda: once(LOOP.replace("1_000_000", "100_000"))) * 10)
 
 
@@ -193,7 +193,7 @@ async def main() -> int:
 
 
 async def callbacks_of(peers: dict[str, bool]) -> dict[str, float]:
-    """On one core: what waking an idle core takes is the machine's affair."""
+    """On one core: with two, the time to wake an idle core would count."""
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(everywhere)})
     try:
@@ -234,7 +234,7 @@ def report(
         print(f"{name:20} {' '.join(cells)} {min(row['loop']):9.0f} {call}")
     print(f"cold with {', '.join(SCIENCE)} imported: {packages:.0f} ms, once")
     for name in [peer for peer, is_there in peers.items() if not is_there]:
-        print(f"{name} is not installed: left out")
+        print(f"{name} is not installed: skipped")
     spare = rows["coc, spare guest"]
     found = {
         "cold": median(spare["cold"]),

@@ -1,14 +1,14 @@
-"""Many people at once, each following a run of their own: python bench/server.py [--clients 200] [--seconds 60]
+"""Many clients at once, each following its own run: python bench/server.py [--clients 200] [--seconds 60]
 
-Starts `coc serve` on loopback with a scripted model that takes its time, as models do: a program after --writing
-seconds, four values after --value seconds, all four at once. Each client starts a run, reads its events to the end, and
-starts the next. What a run takes beyond the model's own seconds is what the server adds: sandbox, engine, trace, store,
-stream, and waiting for a core. Says how long that is, what was lost, and what the server held before and after: memory,
-descriptors, guests. Exits 1 where something was lost or kept, or a target is missed. With --kill, the server is killed
-(SIGKILL) in the middle and started again: every run that it had acknowledged must be there. With --store, the server
-keeps its runs in that PostgreSQL database, and files in a directory. With --before DIR, the server of another checkout
-is measured first, and a table compares the two; with --store, that needs a new database, which the newer server
-upgrades. 300 runs at once, beside the last release:
+Starts `coc serve` on loopback with a scripted model as slow as a real one: a program after --writing seconds, four
+values after --value seconds, all four at once. Each client starts a run, reads its events to the end, and starts the
+next. The server adds the time that a run takes beyond that of the model: sandbox, engine, trace, store, stream, and
+waiting for a core. Prints this time, problems such as lost events, and the resources of the server before and after:
+memory, descriptors, guests. Exits 1 if there was a problem, if resources were not released, or if a target is missed.
+With --kill, the server is killed (SIGKILL) under load and started again: every acknowledged run must still exist. With
+--store, the server keeps its runs in that PostgreSQL database, and files in a directory. With --before DIR, the server
+of another checkout is measured first, and a table compares the two; with --store, that needs a new database, which the
+newer server upgrades. 300 runs at once, compared with the last release:
 
     git worktree add ../before TAG
     python bench/server.py --clients 300 --before ../before
@@ -58,7 +58,7 @@ def script(path: Path, writing: float, value: float) -> Path:
 def served(
     place: Path, clients: int, store: str, checkout: Path | None = None
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The address and process of a server, which may be that of another checkout; its log goes to a file."""
+    """Start a server, possibly of another checkout; yield its address and its process. Its log goes to a file."""
     command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json", "--rate", "1000000"]
     command += ["--model", f"scripted:{place / 'script.jsonl'}", "--data", str(place / "data")]
     command += ["--runs", str(clients), "--requests", str(4 * clients)]
@@ -79,8 +79,8 @@ def served(
 
 
 async def lines(url: str, path: str, body: bytes | None = None) -> AsyncIterator[bytes]:
-    """The status line of a reply and the lines of its body, as they come. Plain sockets: the clients run on the same
-    cores as the server, and what they take should not be what is measured."""
+    """Yield the status line of a reply and the lines of its body, as they arrive. Uses plain sockets, because the
+    clients run on the same cores as the server and should take little time."""
     host, _, port = url.removeprefix("http://").partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -97,12 +97,12 @@ async def lines(url: str, path: str, body: bytes | None = None) -> AsyncIterator
 
 
 class Client:
-    """One that starts runs and follows each to its end until the time is up."""
+    """Starts runs, one after another, and follows each to its end."""
 
     def __init__(self, url: str, least: float) -> None:
         self._url, self._least = url, least
         self.added: list[float] = []  # seconds, beyond the model's
-        self.acknowledged: dict[str, str] = {}  # the last state that was heard of
+        self.acknowledged: dict[str, str] = {}  # the last known state of each run
         self.problems: list[str] = []
         self.has_ended_one = asyncio.Event()
 
@@ -145,7 +145,7 @@ def held(pid: int) -> dict[str, float]:
 
 
 def processes(pid: int) -> list[int]:
-    """All that descend from a process."""
+    """Return the descendants of a process."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -160,7 +160,7 @@ def processes(pid: int) -> list[int]:
 async def load(url: str, clients: int, seconds: float, least: float) -> list[Client]:
     all_of_them = [Client(url, least) for _ in range(clients)]
     until = time.monotonic() + seconds
-    # People do not all press the button in the same second.
+    # Users do not all start in the same second.
     await asyncio.gather(*(client.go_on(random.uniform(0, least), until) for client in all_of_them))
     return all_of_them
 
@@ -184,7 +184,7 @@ def measure(
     place: Path, clients: int, seconds: float, least: float, *, target: float, store: str, checkout: Path | None = None
 ) -> Measured:
     with served(place, clients, store, checkout) as (url, server):
-        asyncio.run(load(url, clients, least, least))  # once around, so that what is held is held
+        asyncio.run(load(url, clients, least, least))  # a warm-up, so that lasting allocations do not count as growth
         time.sleep(2)
         before, idle = held(server.pid), len(processes(server.pid))
         own = time.process_time()
@@ -198,9 +198,9 @@ def measure(
     cpu, own = (1000 * seconds / count for seconds in (after["cpu"] - before["cpu"], own))
     print(f"{clients} clients, {seconds:g} s: {count:,} runs of {least:g} s of the model, {len(problems)} problems")
     print(f"the server adds: p50 {cuts[49]:.0f} ms, p95 {cuts[94]:.0f} ms, most {added[-1]:.0f} ms")
-    print(f"CPU: the server {cpu:.1f} ms a run, without its guests; the clients, on the same cores, {own:.1f} ms")
+    print(f"CPU: the server {cpu:.1f} ms per run, without its guests; the clients, on the same cores, {own:.1f} ms")
     print(f"memory: {before['MB']} → {after['MB']} MB; descriptors: {before['descriptors']} → {after['descriptors']}")
-    print(f"guests and their keepers: {idle} → {still} processes", *problems[:3], sep="\n")
+    print(f"guests and zygotes: {idle} → {still} processes", *problems[:3], sep="\n")
     kept = {
         "memory": after["MB"] - before["MB"] > _MOST_MORE_MB,
         "descriptors": after["descriptors"] > before["descriptors"] + _MOST_MORE_DESCRIPTORS,
@@ -214,7 +214,7 @@ def measure(
 
 
 async def killed(place: Path, clients: int, least: float, store: str) -> bool:
-    """Kill the server in the middle of everything, start it again, and look for each run that it had taken."""
+    """Kill the server under load, start it again, and look for each acknowledged run."""
     with served(place, clients, store) as (url, server):
         callers = [Client(url, least) for _ in range(clients)]
         until = time.monotonic() + 300
@@ -229,8 +229,8 @@ async def killed(place: Path, clients: int, least: float, store: str) -> bool:
         for id in acknowledged:
             status, *told = [line async for line in lines(url, f"/api/runs/{id}")]
             found[id] = json.loads(told[0])["state"] if b" 200 " in status else "lost"
-    left = {"queued", "running"} if store else {"interrupted"}  # a shared run goes on by itself
-    ends = {"done": {"done"}}  # what was heard to be done is done; all else may be left
+    left = {"queued", "running"} if store else {"interrupted"}  # a run in a shared store is resumed automatically
+    ends = {"done": {"done"}}  # runs known to be done must be done; others may be unfinished
     wrong = [id for id, heard in acknowledged.items() if found[id] not in ends.get(heard, {"done"} | left)]
     states = ", ".join(f"{count} {state}" for state, count in Counter(found.values()).most_common())
     print(f"killed under load and started again: {len(found):,} runs were acknowledged; {states}; {len(wrong)} wrong")
@@ -241,8 +241,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--writing", type=float, default=16.0, help="seconds that the model writes a program")
-    parser.add_argument("--value", type=float, default=4.0, help="seconds that it takes for a value")
+    parser.add_argument("--writing", type=float, default=16.0, help="seconds that the model takes to write a program")
+    parser.add_argument("--value", type=float, default=4.0, help="seconds that the model takes for a value")
     parser.add_argument("--target", type=float, default=50.0, help="milliseconds that the server may add, p95")
     parser.add_argument("--kill", action="store_true", help="kill the server in the middle, instead of measuring")
     parser.add_argument("--store", default="", help="a PostgreSQL database, instead of SQLite: postgresql://…")

@@ -1,7 +1,7 @@
 """Soak test: many programs, every third one hostile: python bench/soak.py [--programs 100000] [--serve]
 
-Runs programs through one `Jail`, with --serve through `coc serve` instead. Hostile programs are those of tests/attacks
-and the ones below; meanwhile, the honest ones must give their answers. Prints at intervals which resources the host
+Runs programs through one `Jail` or, with --serve, through `coc serve`. The hostile programs are those of tests/attacks
+and those below; the honest programs must still give the right answers. Prints at intervals which resources the host
 uses: memory (its own and that of its zygotes), descriptors, processes, mounts, temporary files, control groups, disk.
 Exits 1 if an honest program gave a wrong answer, or if a resource has grown since the warm-up.
 """
@@ -32,7 +32,7 @@ from chainofcode.sandbox.cgroups import delegated
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 sys.path.insert(0, str(TESTS))
 from attacks import test_files, test_kernel, test_network, test_processes, test_resources  # noqa: E402
-from attacks.harness import PRELUDE, World  # noqa: E402
+from attacks.harness import PRELUDE, HostFiles  # noqa: E402
 from processes import descendants, resident_bytes  # noqa: E402
 
 _AT_ONCE = 4
@@ -51,7 +51,7 @@ def send(**message):
     while data:
         data = data[os.write(4, data):]
 """
-# Attacks beyond tests/attacks: on the host's memory, record and disk.
+# Attacks that tests/attacks does not have: on the host's memory, trace and disk.
 FOUND = [
     FRAME + "x = f(1)\nwhile True: send(type='settled', id=1, value=x, text='y' * 30000)",
     FRAME + "for n in range(10**6): send(type='wrote', name=str(n), data='eA==')",
@@ -106,7 +106,7 @@ class Place:
     """A directory of the host with something to attack: a secret, a granted file, a named pipe."""
 
     def __init__(self, directory: Path) -> None:
-        self._world = World(directory / "host")
+        self._world = HostFiles(directory / "host")
         self.granted = directory / "granted"
         self.granted.mkdir()
         (self.granted / "table.csv").write_text("1,2")
@@ -135,7 +135,7 @@ def held(pid: int, data: Path) -> dict[str, float]:
         "zygotes MB": sum(map(resident_bytes, children)) / 2**20,
         "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
         "processes": len(children),
-        "mounts": max(mounts, default=0) - _mounts(os.getpid()),  # others may mount file systems meanwhile
+        "mounts": max(mounts, default=0) - _mounts(os.getpid()),  # other processes may mount file systems meanwhile
         "temporary": len(list(temporary.glob("chainofcode-*"))),
         "groups": len(list(place.glob(f"chainofcode-{pid}-*/*/"))) if place is not None else 0,
         "disk MB": _disk_bytes(data) / 2**20,
@@ -194,7 +194,7 @@ class Soak:
     def verdict(self) -> int:
         print(*(f"{count:,} {what}" for what, count in self.reasons.most_common()), sep="; ")
         problems = [*self.wrong[:5], *self.grown()]
-        print(*problems or ["nothing has grown, and every honest program gave its answer"], sep="\n")
+        print(*problems or ["nothing has grown, and every honest program gave the right answer"], sep="\n")
         return int(bool(problems))
 
 
@@ -212,7 +212,7 @@ async def soak(count: int, state: Soak, run: Callable[[Case], Awaitable[tuple[st
         some = iter([case for _, case in zip(range(step), waiting, strict=False)])
         await asyncio.gather(*(work(some) for _ in range(_AT_ONCE)))
         done = min(count, done + step)
-        await asyncio.sleep(0.3)  # spare guests come back, dead ones go
+        await asyncio.sleep(0.3)  # until spare guests have started and dead ones are gone
         state.print_row(done)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Faithfulness per task over the given BBH programs, and what checking costs beside the plain run.
+"""Faithfulness per task of recorded BBH programs, and the cost of checking compared with the plain run.
 
 python bench/verify.py [CASES.jsonl]
 """
@@ -67,7 +67,7 @@ async def table(cases: list[dict[str, Any]], sandbox: Sandbox) -> None:
 
 
 async def cost(sandbox: Sandbox) -> None:
-    """What checking costs beside the plain run, for programs of about a second; the limit is 3 times."""
+    """Print the cost of checking compared with the plain run, for programs of about a second; the limit is 3 times."""
     print(f"\n{'program':<12}{'run':>9}{'verify':>9}{'ratio':>9}")
     for name, program in LONG.items():
         values = {"is_good('a')": True, "is_good('b')": True, "is_good('c')": False}

@@ -23,7 +23,7 @@ _CODE = re.compile(r"\x1b\[(\d+)m")
 
 
 def lines() -> list[str]:
-    """The command and what it prints, with colours as ANSI codes; without the time, which differs from run to run."""
+    """Return the command and its output, with ANSI colours and without the time, which varies from run to run."""
     table = Table.read(ROOT / "examples" / "fruit.jsonl")
     trace = run((ROOT / "examples" / "fruit.py").read_text(encoding="utf-8"), table).trace
     page = [for_terminal(line, True) for line in Page(_WIDTH, colour=True).trace(trace)]
@@ -31,7 +31,7 @@ def lines() -> list[str]:
 
 
 def segments(line: str) -> list[tuple[int, str, str]]:
-    """The parts of a line: column, colour code, text."""
+    """Return the parts of a line: column, colour code, text."""
     parts = _CODE.split(line)
     found, column, code = [], 0, ""
     for number, part in enumerate(parts):

@@ -1,7 +1,7 @@
 """Random programs with many aliases: objects, handlers, generators, functions passed as arguments, holes.
 
-They always end. Each sets `answer` to one thing out of many, so that much of them does not matter, and much that does not
-look like it does.
+They always end. Each sets `answer` to one of many values, so many of their statements have no effect on the answer, and
+some affect it indirectly.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ EFFECTS = [
 
 
 class Tangle:
-    """Writes one program."""
+    """A generator of one random program."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -157,7 +157,7 @@ class Tangle:
             )()
 
     def effect(self) -> str:
-        """Something that does not fail where nobody catches it."""
+        """A statement that raises nothing, unless the exception is caught."""
         while True:
             text = self.random.choice(EFFECTS)
             is_risky = any(word in text for word in ("check(", "//", "xs[{n}", "int(", "rows[0]", "sum(", "queue[0]"))
@@ -223,7 +223,7 @@ class Tangle:
             self.lines[-1] = self.lines[-1].replace(name, f"lambda: {name}(1)")
 
     def turn(self) -> None:
-        """A generator that is asked by turns."""
+        """A Python generator that is advanced in several places."""
         self.serial += 1
         name = f"g{self.serial}"
         self.put(f"{name} = each(xs[:3])")
@@ -233,7 +233,7 @@ class Tangle:
         self.put(f"c = len(list({name}))")
 
 
-# The prelude's last statements are worth taking away; most of its first are functions and classes.
+# The first statement of the prelude that is worth removing: most of those before it are functions and classes.
 FIRST = sum(1 for node in ast.walk(ast.parse(PRELUDE)) if isinstance(node, ast.stmt)) - 16
 
 

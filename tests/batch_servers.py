@@ -1,8 +1,8 @@
-"""Stand-ins for the batch endpoints of OpenAI and Anthropic: they refuse what the documentation says is refused.
+"""Stand-ins for the batch endpoints of OpenAI and Anthropic: they refuse what the documentation says the APIs refuse.
 
 OpenAI: API reference of `/v1/files` and `/v1/batches`, and the guide "Batch API", as of 12 November 2026. Anthropic: API
 reference of `/v1/messages/batches` and the guide "Batch processing", as of November 2026. Neither was compared with the
-real endpoint; texts of refusals, and the codes of OpenAI's validation, are assumed.
+real endpoint; the texts of refusals and the codes of OpenAI's validation are assumptions.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Refusal(Exception):
 
 
 class BatchServer:
-    """The state of a stand-in, and what a test wants of it.
+    """The state of a stand-in, and how a test wants it to behave.
 
     `answer` maps a body to a status and a reply; 408 is a request that expires, 410 one that is cancelled. A batch ends
-    after so many `polls`, once `may_end` is set; those in `held` never do. `paid` are the bodies that were answered in batches; `stalls` names a
-    step in which the server hangs until `may_go_on` is set.
+    after `polls` polls, once `may_end` is set; batches in `held` never end. `paid` are the bodies that were answered in
+    batches; `stalls` is the name of a step in which the server hangs until `may_go_on` is set.
     """
 
     max_requests = 0
@@ -50,7 +50,7 @@ class BatchServer:
         self.may_end, self.may_go_on, self.is_stalled = threading.Event(), threading.Event(), threading.Event()
         self.may_end.set()
         self.stalls = ""
-        self.failing: dict[str, list[int]] = {}  # statuses that come first, by step
+        self.failing: dict[str, list[int]] = {}  # the statuses with which a step fails before it succeeds
         self.batches: dict[str, dict[str, Any]] = {}
         self.held: set[str] = set()
         self.paid: list[dict[str, Any]] = []
@@ -62,7 +62,7 @@ class BatchServer:
         raise NotImplementedError
 
     def step(self, name: str) -> None:
-        """Something that a test may let fail or hang."""
+        """A step that a test may cause to fail or hang."""
         if self.failing.get(name):
             raise Refusal(self.failing[name].pop(0), "try later")
         if self.stalls == name:
@@ -94,9 +94,9 @@ class BatchServer:
         return limit
 
 
-def checked_ids(custom_ids: list[Any], pattern: str) -> str:
-    """Why custom ids are refused."""
-    if not all(isinstance(one, str) and re.fullmatch(pattern, one) for one in custom_ids):
+def problem_with_ids(custom_ids: list[Any], pattern: str) -> str:
+    """Return the reason for refusing custom ids, or an empty string."""
+    if not all(isinstance(custom_id, str) and re.fullmatch(pattern, custom_id) for custom_id in custom_ids):
         return f"custom_id: must match {pattern}"
     return "custom_id: must be unique" if len(set(custom_ids)) < len(custom_ids) else ""
 
@@ -154,7 +154,7 @@ class OpenAIServer(BatchServer):
     def _problem(self, batch: dict[str, Any], lines: list[Any]) -> tuple[str, str] | None:
         if len(lines) > self.max_requests:
             return "too_many_requests", f"The batch has over {self.max_requests} requests"
-        if why := checked_ids([line.get("custom_id") for line in lines], r"(?s).{1,512}"):
+        if why := problem_with_ids([line.get("custom_id") for line in lines], r"(?s).{1,512}"):
             return "invalid_custom_id", why
         if any(line["url"] != batch["endpoint"] or line["method"] != "POST" for line in lines):
             return "invalid_url", "The URL does not match the endpoint of the batch"
@@ -243,10 +243,10 @@ class AnthropicServer(BatchServer):
     def _create(self, requests: list[Any]) -> Any:
         if not 1 <= len(requests) <= self.max_requests:
             raise Refusal(400, f"requests: must have 1 to {self.max_requests} items")
-        if why := checked_ids([one.get("custom_id") for one in requests], r"[a-zA-Z0-9_-]{1,64}"):
+        if why := problem_with_ids([request.get("custom_id") for request in requests], r"[a-zA-Z0-9_-]{1,64}"):
             raise Refusal(400, f"requests.0.{why}")
-        for number, one in enumerate(requests):
-            if one["params"].get("stream") or one["params"]["max_tokens"] < 1:
+        for number, request in enumerate(requests):
+            if request["params"].get("stream") or request["params"]["max_tokens"] < 1:
                 raise Refusal(400, f"requests.{number}.params.stream: not supported in a batch")
         self.step("create")
         batch: dict[str, Any] = {"id": f"msgbatch_{len(self.batches)}", "type": "message_batch", "requests": requests}
@@ -267,14 +267,14 @@ class AnthropicServer(BatchServer):
             return
         kinds = {200: "succeeded", 408: "expired", 410: "canceled"}
         results = []
-        for one in reversed(batch["requests"]):
-            status, reply = self.answered(one["params"])
+        for request in reversed(batch["requests"]):
+            status, reply = self.answered(request["params"])
             kind = kinds.get(status, "errored")
             result = {"type": kind} | ({"message": reply} if status == 200 else {})
             results.append(
-                {"custom_id": one["custom_id"], "result": result | ({"error": reply} if kind == "errored" else {})}
+                {"custom_id": request["custom_id"], "result": result | ({"error": reply} if kind == "errored" else {})}
             )
-        counts = [one["result"]["type"] for one in results]
+        counts = [request["result"]["type"] for request in results]
         batch["request_counts"] = {"processing": 0, **{kind: counts.count(kind) for kind in set(counts)}}
         batch |= {"processing_status": "ended", "results": results}
         batch["results_url"] = f"{self.url}/v1/messages/batches/{batch['id']}/results"
@@ -302,10 +302,10 @@ class AnthropicServer(BatchServer):
 
 
 @contextlib.contextmanager
-def standing_in(server: BatchServer) -> Iterator[BatchServer]:
+def stand_in_server(server: BatchServer) -> Iterator[BatchServer]:
     """Serve a stand-in on loopback."""
 
-    class Standing(Endpoint):
+    class Handler(Endpoint):
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["Content-Length"]))
             self.respond(lambda path, _: server.post(path, self.headers, data))
@@ -316,13 +316,13 @@ def standing_in(server: BatchServer) -> Iterator[BatchServer]:
         def respond(self, act: Callable[[str, dict[str, str]], Any]) -> None:
             path, _, query = self.path.partition("?")
             try:
-                told, status = act(path, dict(urllib.parse.parse_qsl(query))), 200
+                body, status = act(path, dict(urllib.parse.parse_qsl(query))), 200
             except Refusal as refusal:
-                status, told = refusal.status, {"error": {"message": str(refusal), "type": "error", "param": None}}
+                status, body = refusal.status, {"error": {"message": str(refusal), "type": "error", "param": None}}
             with contextlib.suppress(OSError):  # the client may be gone
-                self.reply(status, told if isinstance(told, bytes) else json.dumps(told).encode())
+                self.reply(status, body if isinstance(body, bytes) else json.dumps(body).encode())
 
-    listening = Server(("127.0.0.1", 0), Standing)
+    listening = Server(("127.0.0.1", 0), Handler)
     threading.Thread(target=listening.serve_forever, daemon=True).start()
     server.url = f"http://127.0.0.1:{listening.server_port}"
     try:

@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, what it complained of, and text that would like to be more than text."""
+"""The page in a real browser: its contents, its errors and warnings, and hostile text that must stay text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/usr/bin/google-chrome-stable")
-# What markup, scripts, URLs, attributes, templates and odd characters would have to offer.
+# Injections by markup, scripts, URLs, attributes, templates and unusual characters.
 HOSTILE = [
     "<script>window.__xss=1</script>",
     "</script><script>window.__xss=1</script>",
@@ -55,7 +55,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Seen:
-    """A page, and what it complained of."""
+    """A page, and the errors, warnings and dialogs that it caused."""
 
     def __init__(self, browser: Any, **options: Any) -> None:
         self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
@@ -75,42 +75,42 @@ class Seen:
         return str(self.page.locator(selector).inner_text())
 
     def shows(self, selector: str, *texts: str) -> None:
-        """Wait until it holds these texts: what a toggle, a fetch, a stream or a timer brings is not there at once."""
+        """Wait until the element contains these texts: toggles, requests, streams and timers take time."""
         self._until(lambda: all(text in self._now(selector) for text in texts), f"{selector} shows {texts}", selector)
 
     def says(self, selector: str, text: str) -> None:
-        """Wait until it is this text, no more and no less."""
+        """Wait until the text of the element is exactly this."""
         self._until(lambda: self._now(selector) == text, f"{selector} says {text!r}", selector)
 
     def has(self, selector: str, number: int) -> None:
-        """Wait until there are so many of them."""
+        """Wait until this number of elements match."""
         self._until(lambda: self.page.locator(selector).count() == number, f"{number} of {selector}", selector)
 
     def wait_for(self, expression: str) -> None:
-        """Playwright's own way would need the page to evaluate text, which its policy forbids."""
+        """Wait for an expression. Playwright's own method evaluates text in the page, which its policy forbids."""
         self._until(lambda: bool(self.page.evaluate(expression)), expression, "body")
 
     def _now(self, selector: str) -> str:
         return "".join(self.page.locator(selector).all_inner_texts()[:1])
 
-    def _until(self, is_so: Callable[[], bool], what: str, selector: str) -> None:
+    def _until(self, is_met: Callable[[], bool], condition: str, selector: str) -> None:
         for _ in range(800):
-            if is_so():
+            if is_met():
                 return
             self.page.wait_for_timeout(25)
-        raise AssertionError(f"never: {what}; it is {self._now(selector)[:500]!r}; complaints: {self.complaints}")
+        raise AssertionError(f"never: {condition}; it is {self._now(selector)[:500]!r}; complaints: {self.complaints}")
 
 
 def hostile_trace() -> Trace:
-    """The corpus in every place that a model, a program or a file can write to."""
+    """A trace with the hostile texts in every field that a model, a program or a file can write to."""
     source = "\n".join(f"x{n} = f({text!r})  # {text}".replace("\n", " ") for n, text in enumerate(HOSTILE))
     lines = source.split("\n")
     statements = tuple(Statement(n + 1, 0, n + 1, 9, "Assign") for n in range(len(lines)))
     program = Program(source, statements, ("f", ALL_HOSTILE), imports=(ALL_HOSTILE,))
     events: list[Any] = [Call(ALL_HOSTILE, ALL_HOSTILE, ALL_HOSTILE), program]
     for n, text in enumerate(HOSTILE):
-        sure = Confidence(0.5, {text: 0.3, ALL_HOSTILE: 0.2})
-        events.append(Step(2 * n + 1, "lm", n, n + 1, call=f"f({text})", value=text, confidence=sure))
+        confidence = Confidence(0.5, {text: 0.3, ALL_HOSTILE: 0.2})
+        events.append(Step(2 * n + 1, "lm", n, n + 1, call=f"f({text})", value=text, confidence=confidence))
         events.append(
             Step(2 * n + 2, "python", n, n + 1, 1, {text: text, f"x{n}": text}, outcome=text, output=text + "\n")
         )
@@ -127,12 +127,12 @@ def hostile_trace() -> Trace:
         artifacts=files,
         unsent=(ALL_HOSTILE,),
     )
-    said = Call(ALL_HOSTILE, ALL_HOSTILE)
-    return Trace(ALL_HOSTILE, {"given": ALL_HOSTILE, "<b>": {"<i>": HOSTILE}}, events=[*events, said, last])
+    reply = Call(ALL_HOSTILE, ALL_HOSTILE)
+    return Trace(ALL_HOSTILE, {"given": ALL_HOSTILE, "<b>": {"<i>": HOSTILE}}, events=[*events, reply, last])
 
 
-def is_harmless(seen: Seen, inventory: set[str]) -> None:
-    """Nothing ran, and there is no element of a kind, and no attribute, that the page itself does not make."""
+def assert_harmless(seen: Seen, inventory: set[str]) -> None:
+    """Check that no script ran, and that the page has only elements and attributes that it creates itself."""
     assert seen.page.evaluate("window.__xss") is None
     kinds = set(seen.page.evaluate("[...new Set([...document.querySelectorAll('*')].map(e => e.localName))]"))
     assert not kinds & {"iframe", "svg", "base", "object", "embed", "template"}

@@ -25,7 +25,7 @@ _VALUES = {"NEW": "new", "X": "x", "Y": "y", "H": "weigh(3)", "C": "is_lucky(3)"
 
 
 def _is_followed(way: str) -> bool:
-    """Whether a program with this channel is followed; otherwise everything matters, and the test finds little."""
+    """Whether the analysis follows a program with this channel. If not, it keeps everything, and tests find little."""
     return not Channels(analyse(ast.parse(filled(way, **_VALUES)))).everything
 
 

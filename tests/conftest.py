@@ -1,4 +1,4 @@
-"""What the tests share: which of them run when, where the given cases lie, what a machine has."""
+"""Shared by the tests: which tests run when, where the shared test material is, what the machine supports."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from chainofcode.sandbox import Jail
 from chainofcode.sandbox.pool import TIERS
 
 Case = TypeVar("Case")
-# What is not the same every time: threads, addresses, processes started without a sandbox, a file that is gone.
+# Runs that differ each time: threads, addresses, processes started without a sandbox, a deleted file.
 BY_CHANCE = {
     "test_same_as_with_real_functions[threads]",
     "test_under_the_engine[threads_basics]",
     "test_under_the_engine[decorators]",
-    "test_threads_that_print_while_others_ask",
-    "test_forks_do_not_speak_for_their_parent",
+    "test_threads_that_print_while_others_call_holes",
+    "test_forked_children_send_no_frames",
     "test_child_that_holds_the_pipes_open",
     "test_guest_that_never_stops[fork]",
     "test_guest_that_never_stops[child]",
     "test_nothing_is_left_behind",
-    "test_program_that_breaks_its_own_world",
-    "test_a_file_is_no_hole_and_can_be_opened_too",
+    "test_program_that_breaks_its_own_environment",
+    "test_file_is_not_a_hole_and_can_also_be_opened",
 }
-# What depends most on the version of Python: `check.py` runs it on each; everything else on one of them, and every
-# night on all.
+# Files that depend most on the version of Python: `check.py` runs them on each version, the others on one version. The
+# nightly run runs all on all versions.
 VERSIONED = {
     "cases",
     "conformance",
@@ -65,7 +65,7 @@ VERSIONED = {
     "values",
     "watching",
 }
-# What `check.py --quick` runs, at most two cases of each test: every package, nothing slow.
+# Files that `check.py --quick` runs, at most two cases of each test: every package, nothing slow.
 QUICK = {
     "cases",
     "conformance",
@@ -95,9 +95,9 @@ QUICK = {
     "wrappers",
 }
 SHARE, OTHERS_SHARE = 3, 6  # every third case of each test; on the other versions of Python, every sixth
-# What needs no sandbox, and so works on every platform (test_portable.py).
+# Files that need no sandbox, and so work on every platform (test_portable.py).
 PORTABLE = {"connect", "expect", "wrappers"}
-WHOLE = {"docs", "examples", "house", "words"}  # one case for each file or example of the project: all of them
+WHOLE = {"docs", "examples", "house", "words"}  # one case per file or example of the project: all of them run
 ROOT = Path(__file__).parent.parent
 ALONE = {
     path.stem.removeprefix("test_")
@@ -115,7 +115,7 @@ def random_programs(few: int, many: int) -> int:
 
 
 def part(cases: list[Case], every: int) -> list[Case]:
-    """Every n-th of many cases in one test; in the nightly run all. Another part in each version of Python."""
+    """Every n-th case, different ones in each version of Python; in the nightly run, all cases."""
     return cases if ALL else cases[sys.version_info[1] % every :: every]
 
 
@@ -134,7 +134,7 @@ def pytest_unconfigure() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files without a selected test are not imported."""
+    """Do not import files without a selected test."""
     chosen = FILES.get(config.option.markexpr)
     is_test = collection_path.name.startswith("test_")
     return True if chosen is not None and is_test and subject(collection_path) not in chosen else None
@@ -163,9 +163,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def not_sampled(cases: list[pytest.Item], share: int) -> set[pytest.Item]:
-    """What a run leaves out of the cases of one test.
+    """The cases of one test that a run leaves out.
 
-    It keeps one of `share` cases, and of those marked `sampled(n)` one of n times as many; at least one of each test.
+    A run keeps one of `share` cases, one of `share * n` cases marked `sampled(n)`, and at least one case of each test.
     """
     nightly = {item for item in cases if item.get_closest_marker("nightly")}
     marks = {item: item.get_closest_marker("sampled") for item in cases if item not in nightly}
@@ -175,12 +175,12 @@ def not_sampled(cases: list[pytest.Item], share: int) -> set[pytest.Item]:
 
 
 def draw(item: pytest.Item) -> int:
-    """A number by which cases are drawn; another one in each version of Python, so that versions share the work."""
+    """A number that orders the cases differently in each version of Python, so that the versions share the work."""
     return zlib.crc32(f"{item.nodeid} {sys.version_info[:2]}".encode())
 
 
 def shared(path: str) -> Path:
-    """A file of the shared test material; skips the test where it is absent."""
+    """A file of the shared test material; skips the test if the file is absent."""
     found = SHARED / path
     if not found.exists():
         pytest.skip(f"the shared test material has no {path} here")
@@ -203,17 +203,17 @@ def has_tier(tier: str) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def tiers_that_are_here(request: pytest.FixtureRequest) -> None:
-    """Tests of one tier of the sandbox skip, and say so, where that tier cannot be had."""
+def skip_unavailable_tiers(request: pytest.FixtureRequest) -> None:
+    """Skip tests of a sandbox tier that is not available on this machine."""
     call = getattr(request.node, "callspec", None)
     tier = call.params.get("tier") if call is not None else None
     if tier in TIERS and not has_tier(tier):
-        pytest.skip(f"tier {tier} of the sandbox cannot be had on this machine")
+        pytest.skip(f"tier {tier} of the sandbox is not available on this machine")
 
 
 @pytest.fixture(autouse=True)
 def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
-    """With COC_REPLAY=1 every run of every test is run again afterwards, and must come out the same."""
+    """With COC_REPLAY=1, every run of every test is replayed afterwards and must have the same result."""
     traces: list[Trace] = []
     if os.environ.get("COC_REPLAY"):
 
@@ -235,7 +235,7 @@ class SharedJail(Jail):
     """A sandbox that stays open for the programs of all tests."""
 
     def close(self) -> None:
-        """Each program closes the sandbox that it opened by name."""
+        """Do nothing: each run closes the sandbox that it opened by name."""
 
     def end(self) -> None:
         super().close()
@@ -257,20 +257,20 @@ def programs_share_a_sandbox() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, for one file of tests: its loop must not be there when others start theirs."""
+    """Chromium, for one test file: its event loop must not run when other files start theirs."""
     yield from chromium()
 
 
 @pytest.fixture
 def seen(browser: Any) -> Iterator[Seen]:
-    one = Seen(browser)
-    yield one
-    one.context.close()
+    view = Seen(browser)
+    yield view
+    view.context.close()
 
 
 @pytest.fixture(scope="session")
 def small_model() -> str:
-    """The smallest real model: it proves the plumbing, what it says is not judged."""
+    """The smallest real model: it shows that the parts work together; the quality of its replies is not tested."""
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     try:
         return str(fetch(MODELS["smollm2-135m"]))

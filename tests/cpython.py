@@ -1,4 +1,4 @@
-"""Runs CPython's own tests as programs, under plain CPython and under the engine, in the same conditions.
+"""Runs CPython's own tests as programs, under plain CPython and under the engine, in the same environment.
 
 `python tests/cpython.py [NAME…]` runs them (by default all of `NAMES`) and prints the differences.
 """
@@ -30,7 +30,7 @@ NAMES = (
     "test_keywordonlyarg", "test_list", "test_set", "test_slice", "test_string_literals", "test_syntax", "test_tuple",
     "test_types", "test_yield_from",
 )  # fmt: skip
-# It recurses in its own `except` up to the recursion limit: with three more frames it takes hundreds of times as long.
+# It recurses in its own `except` up to the recursion limit: three more frames make it hundreds of times slower.
 LEFT_OUT = {"test_exceptions": ("ExceptionTests.test_recursion_in_except_handler",)}
 _LIMITS = Limits(cpu_seconds=300, run_seconds=300, output_bytes=20_000_000, lm_calls=10_000)
 _MAIN = re.compile(r"^if __name__ ?== ?.__main__.:\n(?:[ \t]+.*\n|\n)*\Z", re.MULTILINE)
@@ -49,7 +49,7 @@ answer = {
     "texts": "\\n".join(f"{test.id()}\\n{text[-1500:]}" for test, text in _result.failures + _result.errors),
 }
 """
-# The conditions of the engine: `__main__` has no file, tracebacks show its lines, and there are no arguments.
+# The same environment as in the engine: `__main__` has no file, tracebacks show its lines, there are no arguments.
 _PLAIN = """
 import io, json, linecache, sys, types
 source = sys.stdin.read()
@@ -73,7 +73,7 @@ def source_of(name: str) -> str | None:
     return None
 
 
-def plainly(source: str) -> dict[str, Any]:
+def under_cpython(source: str) -> dict[str, Any]:
     """Return the test results under CPython."""
     environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PATH": os.environ.get("PATH", "")}
     with tempfile.TemporaryDirectory() as directory:
@@ -86,7 +86,7 @@ def plainly(source: str) -> dict[str, Any]:
     return counted
 
 
-class Nobody:
+class CPythonEmulator:
     """An emulator that does what CPython does: an undefined name is an error, an empty function returns None."""
 
     async def answer(self, pause: Pause) -> Answered:
@@ -100,19 +100,21 @@ class Nobody:
         return Answered(None, error="undefined", raised=("NameError", f"name {pause.name!r} is not defined"))
 
 
-def under_the_engine(source: str) -> dict[str, Any]:
+def under_engine(source: str) -> dict[str, Any]:
     """Return the test results under the engine."""
-    result = run(source, Nobody(), sandbox="none", limits=_LIMITS)
+    result = run(source, CPythonEmulator(), sandbox="none", limits=_LIMITS)
     assert result.reason == "answered", result.error
     counted: dict[str, Any] = result.answer
     return counted
 
 
-def differences(plain: dict[str, Any], ours: dict[str, Any]) -> set[str]:
+def differences(plain: dict[str, Any], engine: dict[str, Any]) -> set[str]:
     """Return the names of the tests whose results differ, and an entry for differing counts."""
-    found = {test for outcome in ("failures", "errors", "skipped") for test in set(plain[outcome]) ^ set(ours[outcome])}
+    found = {
+        test for outcome in ("failures", "errors", "skipped") for test in set(plain[outcome]) ^ set(engine[outcome])
+    }
     names = {re.sub(r" .*", "", test).rpartition(".")[2] for test in found}
-    return names | {name for name in ("run", "expected", "unexpected") if plain[name] != ours[name]}
+    return names | {name for name in ("run", "expected", "unexpected") if plain[name] != engine[name]}
 
 
 def main(*names: str) -> None:
@@ -122,15 +124,15 @@ def main(*names: str) -> None:
             print(f"{name}: not installed", flush=True)
             continue
         try:
-            plain = plainly(source)
-            ours = under_the_engine(source)
+            plain = under_cpython(source)
+            engine = under_engine(source)
         except AssertionError as error:
             print(f"{name}: {str(error)[-800:]}", flush=True)
             continue
-        told = {outcome: len(plain[outcome]) for outcome in ("failures", "errors", "skipped")}
-        print(f"{name}: run {plain['run']}, {told}, differ: {sorted(differences(plain, ours))}", flush=True)
-        if differences(plain, ours) and os.environ.get("COC_TEXTS"):
-            print(ours["texts"])
+        counts = {outcome: len(plain[outcome]) for outcome in ("failures", "errors", "skipped")}
+        print(f"{name}: run {plain['run']}, {counts}, differ: {sorted(differences(plain, engine))}", flush=True)
+        if differences(plain, engine) and os.environ.get("COC_TEXTS"):
+            print(engine["texts"])
 
 
 if __name__ == "__main__":

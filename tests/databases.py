@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own: on a private directory and a free loopback port, as an unprivileged user."""
+"""A PostgreSQL server for the tests, with a private directory and a free loopback port, as an unprivileged user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def postgres_programs() -> Path | None:
 
 @functools.cache
 def _user() -> pwd.struct_passwd | None:
-    """PostgreSQL refuses to run as root."""
+    """Another user if this process is root, because PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -80,7 +80,7 @@ class PostgresServer:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Break all connections, and end."""
+        """Break all connections and stop."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(60)
@@ -95,7 +95,7 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def postgres_server() -> Iterator[PostgresServer]:
-    """A new server; skips the test where PostgreSQL is not installed."""
+    """A new server; skips the test if PostgreSQL is not installed."""
     pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
     programs = postgres_programs()
     if programs is None:

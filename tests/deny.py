@@ -1,6 +1,6 @@
-"""`python deny.py CALL,CALL… COMMAND…`: run a command where these system calls are refused, as container hosts do.
+"""`python deny.py CALL,CALL… COMMAND…`: run a command with these system calls refused, as container hosts do.
 
-`EPERM` is the answer, `ENOSYS` for calls written with a `-` in front. `prctl:22` refuses one option of a call.
+The calls fail with `EPERM`, or with `ENOSYS` if they have the prefix `-`. `prctl:22` refuses one option of a call.
 """
 
 from __future__ import annotations

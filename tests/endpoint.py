@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers as a test wants it to, and as no endpoint should."""
+"""A real HTTP server on loopback with scripted replies, including invalid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Endpoint(http.server.BaseHTTPRequestHandler):
-    """Answers with what the test put on its list, the last one for ever."""
+    """Replies with the entries of the test's script in order, then repeats the last one."""
 
     protocol_version = "HTTP/1.1"
     url: str
@@ -49,7 +49,7 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *arguments: Any) -> None:
-        """Clients that hang up in the middle are what the tests are about."""
+        """Ignore clients that disconnect in the middle, which tests do on purpose."""
 
 
 @contextlib.contextmanager
@@ -64,14 +64,14 @@ def serving(*script: Any) -> Iterator[Any]:
 
 
 class Model:
-    """A model on loopback that says what its script has, the first rule that fits; some of it only when it is let."""
+    """A model that replies with the first matching rule of its script; `hold` delays some of the replies."""
 
     def __init__(self, script: Sequence[dict[str, Any]]) -> None:
         self.script, self.url = script, ""
         self._held: dict[str, threading.Event] = {}
 
     def hold(self, *texts: str) -> None:
-        """Requests with one of these texts are answered once `release` is called."""
+        """Hold back replies to requests with one of these texts until `release` is called."""
         for text in texts:
             self._held[text] = threading.Event()
 
@@ -80,28 +80,28 @@ class Model:
             if text in (None, held):
                 event.set()
 
-    def reply(self, asked: str) -> bytes:
+    def reply(self, prompt: str) -> bytes:
         for text, event in self._held.items():
-            if text in asked:
+            if text in prompt:
                 event.wait(60)
-        rule = next((rule for rule in self.script if rule["when"] in asked), {"reply": "nothing"})
+        rule = next((rule for rule in self.script if rule["when"] in prompt), {"reply": "nothing"})
         choice = {"message": {"content": rule["reply"]}, "logprobs": rule.get("logprobs")}
         return json.dumps({"choices": [choice]}).encode()
 
 
 @contextlib.contextmanager
-def telling(script: Sequence[dict[str, Any]]) -> Iterator[Model]:
-    """An OpenAI-compatible endpoint that is this model."""
+def model_endpoint(script: Sequence[dict[str, Any]]) -> Iterator[Model]:
+    """An OpenAI-compatible endpoint that serves a scripted model."""
     model = Model(script)
 
-    class Telling(Endpoint):
+    class ModelEndpoint(Endpoint):
         def act(self, body: dict[str, Any]) -> None:
             content = body["messages"][-1]["content"]
             text = content if isinstance(content, str) else content[-1]["text"]
-            with contextlib.suppress(OSError):  # who asked may be gone
+            with contextlib.suppress(OSError):  # the client may be gone
                 self.reply(200, model.reply(text))
 
-    server = Server(("127.0.0.1", 0), Telling)
+    server = Server(("127.0.0.1", 0), ModelEndpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     model.url = f"http://127.0.0.1:{server.server_port}"
     try:
@@ -113,8 +113,8 @@ def telling(script: Sequence[dict[str, Any]]) -> Iterator[Model]:
 
 
 class Relay:
-    """What lies between a browser and a server, and breaks: connections for `path` are cut as often as `cuts` has
-    numbers, each after so many bytes; while `is_down`, nobody is let through."""
+    """A relay between a browser and a server that cuts connections: each number in `cuts` is the number of bytes after
+    which one connection for `path` is cut; while `is_down`, the relay forwards nothing."""
 
     def __init__(self, url: str, path: bytes = b"/events") -> None:
         self._host, self._port = url.removeprefix("http://").split(":")
@@ -145,7 +145,7 @@ class Relay:
                 while left and (data := far.recv(left if left > 0 else 65536)):
                     near.sendall(data)
                     left -= len(data) if left > 0 else 0
-                near.shutdown(socket.SHUT_RDWR)  # it is read in another thread: closing alone would wait for that
+                near.shutdown(socket.SHUT_RDWR)  # another thread reads from it, for which closing alone would wait
 
     def _forward(self, near: socket.socket, far: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -153,7 +153,7 @@ class Relay:
                 far.sendall(data)
 
     def cut(self) -> None:
-        """Whatever is open now."""
+        """Cut all open connections."""
         for near in self._open:
             with contextlib.suppress(OSError):
                 near.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""What a reviewer tried: programs that only look as if they worked their answer out, and honest ones that look odd."""
+"""A reviewer's cases: programs that only seem to compute their answer, and honest programs that look unusual."""
 
 from __future__ import annotations
 

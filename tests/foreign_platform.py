@@ -1,7 +1,7 @@
 """Makes this interpreter look like one on macOS or Windows: modules, functions and files of Linux are missing.
 
-`tests/sites/NAME` on PYTHONPATH does it in every interpreter that is started. The standard library was imported before
-and goes on working; only what is imported later finds Linux gone.
+`tests/sites/NAME` on PYTHONPATH does this in every interpreter that starts. The standard library is imported before and
+still works; only modules imported later lack what Linux has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 SITES = Path(__file__).parent / "sites"
-# What imports modules of the platform itself, and so must be imported before they are gone.
+# Modules that import modules of the platform, and so must be imported before those are removed.
 STANDARD = [
     "argparse",
     "ast",
@@ -199,7 +199,7 @@ UNIX_MODULES = [
 
 
 class View(types.ModuleType):
-    """A module without some of its names, and with others."""
+    """A module with some names hidden and others added."""
 
     def __init__(self, real: types.ModuleType, hidden: Collection[str], **added: Any) -> None:
         super().__init__(real.__name__, real.__doc__)
@@ -212,7 +212,7 @@ class View(types.ModuleType):
 
 
 class Missing:
-    """Finds that modules of another platform do not exist."""
+    """An import finder that raises ModuleNotFoundError for modules of other platforms."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = frozenset(names)
@@ -223,7 +223,7 @@ class Missing:
 
 
 class WindowsLoop(asyncio.SelectorEventLoop):
-    """An event loop that waits for no files and no signals, as on Windows."""
+    """An event loop that cannot wait for files or signals, as on Windows."""
 
     def _refuse(self, *arguments: Any) -> NoReturn:
         raise NotImplementedError
@@ -233,13 +233,13 @@ class WindowsLoop(asyncio.SelectorEventLoop):
 
 
 class WindowsPolicy(asyncio.DefaultEventLoopPolicy):
-    """Gives such loops."""
+    """The policy that creates these loops."""
 
     _loop_factory = WindowsLoop  # type: ignore[assignment]
 
 
 def become(platform: str, *, imported: Collection[str] = ()) -> None:
-    """Change this interpreter. `imported` are other modules that need the platform when they are imported."""
+    """Change this interpreter. `imported` are further modules that must be imported before the change."""
     for name in (*STANDARD, *imported):
         importlib.import_module(name)
     hidden = {name: list(names) for name, names in NO_LINUX.items()}
@@ -259,15 +259,19 @@ def become(platform: str, *, imported: Collection[str] = ()) -> None:
     sys.addaudithook(_refuse_linux)
 
 
-def _refuse_linux(event: str, given: tuple[Any, ...]) -> None:
-    if event == "open" and isinstance(given[0], (str, bytes)) and os.fsdecode(given[0]).startswith(("/proc", "/sys")):
-        raise FileNotFoundError(2, "No such file or directory", given[0])
-    if event == "ctypes.dlopen" and given[0] is None:
+def _refuse_linux(event: str, arguments: tuple[Any, ...]) -> None:
+    if (
+        event == "open"
+        and isinstance(arguments[0], (str, bytes))
+        and os.fsdecode(arguments[0]).startswith(("/proc", "/sys"))
+    ):
+        raise FileNotFoundError(2, "No such file or directory", arguments[0])
+    if event == "ctypes.dlopen" and arguments[0] is None:
         raise OSError("there is no libc of Linux here")
 
 
 def _msvcrt() -> types.ModuleType:
-    """Windows' own calls, made of Linux's: a lock that another descriptor holds is a PermissionError."""
+    """A stand-in for `msvcrt`, made of Linux calls: a lock that another descriptor holds raises PermissionError."""
     import fcntl
 
     def locking(fd: int, mode: int, nbytes: int) -> None:

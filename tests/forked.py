@@ -1,4 +1,4 @@
-"""Processes of `coc` that are forked from one in which it is imported already: most of a start is imports.
+"""Processes of `coc` that are forked from one that has imported it already, because imports take most of the startup.
 
 The zygote is this file as a program. For each command it forks a keeper, which forks the command, reports its process
 id, waits for it and reports its exit code. A command has its own arguments, environment, directory and streams.
@@ -46,9 +46,9 @@ class Forked:
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        wish = json.dumps([arguments, str(cwd or Path.cwd()), dict(os.environ if env is None else env)]).encode()
+        request = json.dumps([arguments, str(cwd or Path.cwd()), dict(os.environ if env is None else env)]).encode()
         self._reports, end = os.pipe()
-        socket.send_fds(_zygote(), [wish], [*streams, end])
+        socket.send_fds(_zygote(), [request], [*streams, end])
         os.close(end)
         self.returncode: int | None = None
         self.pid = self._report()
@@ -98,16 +98,16 @@ def run_coc(arguments: Sequence[str], cwd: Path, stdin: str | None) -> subproces
 
 
 def can_fork(arguments: Sequence[str]) -> bool:
-    """Not if the test changed what an interpreter reads at its start, and not with arguments of any length."""
+    """False if the test changed variables that an interpreter reads at startup, or if the arguments are too long."""
     size = sum(map(len, arguments)) + sum(len(name) + len(value) for name, value in os.environ.items())
-    return not is_measured and _of_interpreter() == _first_variables and size < _MAX_BYTES
+    return not is_measured and _python_variables() == _initial_variables and size < _MAX_BYTES
 
 
-def _of_interpreter() -> dict[str, str]:
+def _python_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("PYTHON")}
 
 
-_first_variables = _of_interpreter()
+_initial_variables = _python_variables()
 is_measured = any(
     name.startswith("COVERAGE_PROCESS") for name in os.environ
 )  # coverage starts with a new interpreter, not after a fork
@@ -119,7 +119,7 @@ COC = [sys.executable, *([_MEASURED, "coc"] if is_measured else ["-m", "chainofc
 def _zygote() -> socket.socket:
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     quiet = subprocess.DEVNULL
-    # It ends with this process, whose end of the socket is then closed.
+    # The zygote exits when this process ends, which closes the other end of the socket.
     subprocess.Popen(
         [sys.executable, __file__, str(its.fileno())], pass_fds=[its.fileno()], stdin=quiet, stdout=quiet, stderr=quiet
     )
@@ -130,20 +130,20 @@ def _zygote() -> socket.socket:
 # --- in the zygote ------------------------------------------------------------------------------------------------
 
 
-def _serve(door: socket.socket) -> None:
-    """Return in a process that is to be a command; end when there are no more commands."""
+def _serve(commands: socket.socket) -> None:
+    """Return in each process that is to run a command; exit when the socket is closed."""
     for name in _PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while True:
-        wish, descriptors, _, _ = socket.recv_fds(door, 4 * _MAX_BYTES, 4)
-        if not wish:
+        request, descriptors, _, _ = socket.recv_fds(commands, 4 * _MAX_BYTES, 4)
+        if not request:
             os._exit(0)
         if not os.fork():
-            door.close()
-            _keep(*json.loads(wish), *descriptors)
+            commands.close()
+            _keep(*json.loads(request), *descriptors)
             return
         for descriptor in descriptors:
             os.close(descriptor)

@@ -7,13 +7,13 @@ import resource
 import time
 from collections.abc import Callable
 
-_REPEATS = 5  # of a measurement that is over its bound
+_REPEATS = 5  # of a measurement above its bound
 
 
 def seconds_of(work: Callable[[], object]) -> float:
     """CPU time of this process and its children, without garbage collections, which happen at random times."""
     gc.collect()
-    gc.freeze()  # or the next collection goes through all modules again, which takes longer than most work
+    gc.freeze()  # otherwise the next collection scans all modules again, which takes longer than most work
     gc.disable()
     before = _cpu_seconds()
     try:
@@ -39,7 +39,7 @@ def least_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
 
 def assert_linear(work_of: Callable[[int], Callable[[], object]], size: int, floor: float = 0.2) -> None:
-    """Check that four times the size takes far less than sixteen times as long. Below `floor` seconds is noise."""
+    """Check that four times the size takes far less than sixteen times as long. Times below `floor` are noise."""
     small = least_seconds(work_of(size))
     allowed = max(floor, 9 * small)
     large = least_seconds(work_of(4 * size), allowed)

@@ -1,4 +1,4 @@
-"""Programs that work their answer out, and look a little like those that do not (tests/unfaithful_cases.py)."""
+"""Programs that compute their answer but resemble some that do not (tests/unfaithful_cases.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs in JavaScript for tests: read from files, run in Node and on our engine."""
+"""Programs in JavaScript for tests: read from files, run in Node.js and in the engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def node_path() -> str:
 
 
 def in_node(programs: dict[str, str], *, language: str = "javascript") -> dict[str, dict[str, Any]]:
-    """Run programs in Node with the world of tests: their values, and the calls they made."""
+    """Run programs in Node.js with the functions of `world.mjs`; return the value and the calls of each."""
     lines = "\n".join(json.dumps({"id": name, "program": program}) for name, program in programs.items())
     command = [node_path(), str(HOME / "world.mjs"), language]
     env = {**os.environ, "TZ": "UTC"}
@@ -46,7 +46,7 @@ def run_js(program: str, values: Any = (), **options: Any) -> Result:
 
 
 class Observer(Emulator):
-    """Answers as another emulator does, and keeps the variables that it is shown with each call."""
+    """Answers like another emulator, and keeps the variables that it receives with each call."""
 
     reads_state = True
 

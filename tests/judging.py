@@ -20,10 +20,10 @@ def reply(*tokens: tuple[str, dict[str, float]]) -> Completion:
     return Completion(text, tokens=listed)
 
 
-def sent(said: Completion) -> dict[str, Any]:
+def openai_logprobs(completion: Completion) -> dict[str, Any]:
     """The log probabilities of a reply, as an OpenAI-compatible endpoint sends them."""
     listed = []
-    for token in said.tokens:
+    for token in completion.tokens:
         others = [{"token": text, "logprob": share} for text, share in token.alternatives.items()]
         listed.append({"token": token.text, "logprob": token.alternatives[token.text], "top_logprobs": others})
     return {"content": listed}

@@ -1,4 +1,4 @@
-"""Programs with known dependencies: what the answer depends on, by line. Checked against brute force, too."""
+"""Programs with known dependencies: the lines that the answer depends on. Brute force checks them, too."""
 
 from __future__ import annotations
 

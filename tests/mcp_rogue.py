@@ -1,4 +1,4 @@
-"""An MCP server in standard library code whose tool `f` breaks the protocol in the way that its argument names."""
+"""An MCP server, without dependencies, whose tool `f` breaks the protocol in the way that the first argument names."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def half(number: int) -> None:
 
 
 def ask(number: int) -> None:
-    """Ask for what no client offered, and give the answers as the result."""
+    """Send requests for features that the client did not offer; the result is whether each was rejected."""
     codes = []
     for method in ("sampling/createMessage", "roots/list", "elicitation/create", "ping"):
         send(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": {}}))

@@ -3,9 +3,9 @@
     python measured_boot.py MODULE ARGUMENT…    instead of boot.py
     python measured_boot.py coc ARGUMENT…       the command, with guests that are measured
 
-A guest cannot write files, and the host kills it as soon as it has the answer. So our modules are compiled with a probe
-before each statement: it sets a byte in a file that was mapped into memory before the sandbox was set up. Tracing, the
-program's and the engine's, is not touched.
+A guest cannot write files, and the host kills it as soon as it has the answer. So the modules of this package are compiled
+with a probe before each statement: it sets a byte in a file that was mapped into memory before the sandbox was set up.
+Tracing by the engine or by the program is not affected.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PACKAGE = os.path.join(ROOT, "src", "chainofcode")
 _BOOT = os.path.join(_PACKAGE, "boot.py")
 _HOME = os.path.join(ROOT, ".coverage-guests")
 _LINES = os.path.join(_HOME, "lines")
-_OWNER = "COC_LINES_OWNER"  # the process that makes the map and saves it
+_OWNER = "COC_LINES_OWNER"  # the process that creates the map and saves it
 _READ, _WRITE, _SHARED = 1, 2, 1  # for mmap(2)
 PROBED = "_lines_that_ran"  # the variable of a module that holds its part of the map
 
@@ -45,7 +45,7 @@ class LineMap:
                     self.size += self.places[path][1]
 
     def open(self) -> None:
-        """Map the file; unlike Python's own `mmap`, without keeping a descriptor open, which tests would find."""
+        """Map the file. Unlike Python's `mmap`, this keeps no descriptor open, which some tests would find."""
         call = ctypes.CDLL(None).mmap
         call.restype = ctypes.c_void_p
         call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
@@ -62,11 +62,11 @@ class LineMap:
 
 
 def begin_measuring() -> None:
-    """Let this process start its guests with this file. The first process of the tests makes the map."""
+    """Make this process start its guests with this file. The first process of the tests creates the map."""
     import shutil
 
     if os.environ.setdefault(_OWNER, str(os.getpid())) == str(os.getpid()):
-        shutil.rmtree(_HOME, ignore_errors=True)  # bytecode with earlier probes
+        shutil.rmtree(_HOME, ignore_errors=True)  # it may have bytecode with older probes
         os.makedirs(_HOME)
         with open(_LINES, "wb") as file:
             file.truncate(LineMap().size)
@@ -81,7 +81,7 @@ def _replace_boot() -> None:
 
 
 def save_lines() -> None:
-    """Add what was noted to the data that `coverage combine` finds."""
+    """Write the recorded lines to a data file for `coverage combine`."""
     from coverage import CoverageData
 
     if os.environ.get(_OWNER) != str(os.getpid()):
@@ -108,7 +108,7 @@ def run_coc(*arguments: str) -> None:
 
 
 class MeasuredLoader(importlib.machinery.SourceFileLoader):
-    """Loads a module with probes; the bytecode is kept, as usual, but in a directory of its own."""
+    """Loads a module with probes, and caches the bytecode in a separate directory."""
 
     def __init__(self, name: str, path: str, lines: LineMap) -> None:
         super().__init__(name, path)
@@ -134,7 +134,7 @@ class MeasuredLoader(importlib.machinery.SourceFileLoader):
 
 
 class MeasuredModules:
-    """Finds our modules, for `sys.meta_path`."""
+    """Finds the modules of this package, for `sys.meta_path`."""
 
     def __init__(self, lines: LineMap) -> None:
         self._lines = lines

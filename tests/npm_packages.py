@@ -19,7 +19,7 @@ def node() -> Path:
 
 
 def installed(cache: pytest.Cache, *packages: str) -> Path:
-    """Return a directory whose `node_modules` has these packages, as `name@version`; skip where npm fails."""
+    """Return a directory whose `node_modules` has these packages, as `name@version`; skip the test if npm fails."""
     place = cache.mkdir("npm") / "+".join(package.replace("/", "-") for package in packages)
     if place.is_dir():
         return place

@@ -1,7 +1,7 @@
-"""Find by brute force what an answer depends on: plain CPython runs the program again with one thing changed.
+"""Find by brute force what an answer depends on: plain CPython runs the program again with one change.
 
-A separate process takes programs as JSON lines and forks for each of them, so that changes to modules stay apart. A
-trial changes the value of one call of an undefined function, or removes statements.
+A separate process reads programs as JSON lines and forks for each, so that a program cannot change modules for the next
+one. A trial changes the value of one call of an undefined function, or removes statements.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SECONDS = 5
 _NUMBERS = (0, 3, 5, 8)  # values that the generated programs can handle
 
 
-def others(value: Any) -> list[Any]:
+def other_values(value: Any) -> list[Any]:
     """Return other values of the same type."""
     match value:
         case bool():
@@ -50,7 +50,7 @@ def others(value: Any) -> list[Any]:
 
 
 class Oracle:
-    """The process, and its results for one program."""
+    """The separate process."""
 
     def __init__(self) -> None:
         command = [sys.executable, str(Path(__file__))]
@@ -75,8 +75,8 @@ class Oracle:
 async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]:
     """Return the cases in which a slice leaves out something that changes the answer.
 
-    Removing a statement may break another one that needs it: if that one is outside the slice, too, its failure does
-    not count. A failure with another value does not count either, because there is no answer.
+    Removing a statement may break a statement that needs it. This does not count if the broken statement is outside
+    the slice, too. A failure after a changed value does not count either, because there is no answer.
     """
     limits = Limits(run_seconds=10, lm_calls=100_000)
     result = await arun(source, _answer, sandbox=sandbox, limits=limits, follow=True)
@@ -89,30 +89,30 @@ async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]
     ran = {node.statement for node in result.lineage.nodes}
     outside = {number for number in ran if number >= 0} - found.statements
     trials: list[dict[str, Any]] = [
-        {"changed": call, "value": other} for call in values for other in others(values[call])
+        {"changed": call, "value": other} for call in values for other in other_values(values[call])
     ]
     trials += [{"without": [number]} for number in sorted(outside)] + (
         [{"without": sorted(outside)}] if outside else []
     )
     if not trials:
         return []
-    base, *told = oracle.tried(source, [{}, *trials])
+    base, *results = oracle.tried(source, [{}, *trials])
     assert base.get("answer") == repr(result.answer), (base, result.answer, source)
     lines = {line: number for number, place in enumerate(program.statements) for line in _lines(source, place.line)}
     return [
         f"{trial}: {one.get('answer', one.get('error'))} instead of {base['answer']}\n{source}"
-        for trial, one in zip(trials, told, strict=True)
+        for trial, one in zip(trials, results, strict=True)
         if _is_objection(
             trial, one, base["answer"], [lines.get(line) not in found.statements for line in one.get("lines", ())]
         )
     ]
 
 
-def _is_objection(trial: dict[str, Any], told: dict[str, Any], base: str, is_outside: list[bool]) -> bool:
-    if "answer" in told:
-        return bool(told["answer"] != base)
-    is_ours = told["error"].startswith(("SyntaxError", "TimeoutError"))  # an invalid program, or an endless one
-    return "without" in trial and not is_ours and not any(is_outside)
+def _is_objection(trial: dict[str, Any], result: dict[str, Any], base: str, is_outside: list[bool]) -> bool:
+    if "answer" in result:
+        return bool(result["answer"] != base)
+    is_invalid = result["error"].startswith(("SyntaxError", "TimeoutError"))  # an invalid program, or an endless one
+    return "without" in trial and not is_invalid and not any(is_outside)
 
 
 def _lines(source: str, line: int) -> Iterator[int]:
@@ -128,7 +128,7 @@ def _answer(pause: Pause) -> Any:
     return HOLES[pause.name](*pause.args)
 
 
-# --- in the process -----------------------------------------------------------------------------------------------
+# --- in the separate process --------------------------------------------------------------------------------------
 
 
 def without(source: str, numbers: Collection[int]) -> ast.Module:
@@ -152,12 +152,12 @@ def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
         yield from _statements(child)
 
 
-def _holes(trial: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
+def _holes(trial: dict[str, Any], called: dict[str, Any]) -> dict[str, Any]:
     def hole(name: str) -> Any:
         def ask(*given: Any) -> Any:
             text = f"{name}({', '.join(map(repr, given))})"
             value = HOLES[name](*given)
-            asked[text] = value
+            called[text] = value
             return trial["value"] if text == trial.get("changed") else value
 
         return ask
@@ -181,10 +181,10 @@ class World:
 
 
 def _run(source: str, trial: dict[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
+    called: dict[str, Any] = {}
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
-    vars(builtins).update(_holes(trial, asked))
+    vars(builtins).update(_holes(trial, called))
     signal.alarm(_SECONDS)
     output = io.StringIO()
     try:
@@ -196,13 +196,13 @@ def _run(source: str, trial: dict[str, Any]) -> dict[str, Any]:
         while trace is not None:
             lines += [trace.tb_lineno] if trace.tb_frame.f_code.co_filename == "<program>" else []
             trace = trace.tb_next
-        return {"error": f"{type(error).__name__}: {error}", "lines": lines, "asked": asked}
+        return {"error": f"{type(error).__name__}: {error}", "lines": lines, "asked": called}
     finally:
         signal.alarm(0)
     if "answer" not in vars(module):
         lines = [line for line in output.getvalue().split("\n") if line.strip()]
-        return {"answer": lines[-1] if lines else "", "asked": asked}
-    return {"answer": repr(vars(module)["answer"]), "asked": asked}
+        return {"answer": lines[-1] if lines else "", "asked": called}
+    return {"answer": repr(vars(module)["answer"]), "asked": called}
 
 
 def _run_all(source: str, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -223,17 +223,17 @@ def _forked(source: str, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if child == 0:
         os.close(reader)
         try:
-            told = pickle.dumps(_run_all(source, trials))
+            data = pickle.dumps(_run_all(source, trials))
         except BaseException as error:
-            told = pickle.dumps([{"error": repr(error), "lines": []}])
+            data = pickle.dumps([{"error": repr(error), "lines": []}])
         with os.fdopen(writer, "wb") as out:
-            out.write(told)
+            out.write(data)
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as given:
-        told = given.read()
+        data = given.read()
     os.waitpid(child, 0)
-    found: list[dict[str, Any]] = pickle.loads(told) if told else []
+    found: list[dict[str, Any]] = pickle.loads(data) if data else []
     return found
 
 

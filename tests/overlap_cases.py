@@ -1,4 +1,4 @@
-"""Programs that a reviewer wrote to make looking ahead show: effects, iterators, patches, clashes of names."""
+"""Programs from a review, in which wrong lookahead would show: effects, iterators, patches, name clashes."""
 
 from __future__ import annotations
 

@@ -380,5 +380,5 @@ WHOLE = {
 
 
 def effects() -> dict[str, str]:
-    """The programs by name, with those of `overlap_noting` and `overlap_builtins`."""
+    """Return the programs by name, with those of `overlap_noting` and `overlap_builtins`."""
     return noting() | {name: dedent(body).lstrip() for name, body in (WHOLE | BUILTINS).items()}

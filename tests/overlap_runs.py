@@ -18,7 +18,7 @@ from chainofcode.emulator import Answered, Pause
 IN_FLIGHT = 8
 DELAYS = (0.0015, 0.005, 0.02)  # maximum seconds: values arrive before lookahead gets far, or long after
 LIMITS = Limits(lm_calls=100_000, run_seconds=20)
-MOST_SECONDS = 30  # for one run, which should take a fraction of one
+MOST_SECONDS = 30  # for one run, which should take a fraction of a second
 # What may differ between two equal runs: when values arrived, and which calls were wasted.
 TIMES = ("seconds", "started", "how", "wasted", "chain")
 
@@ -36,10 +36,10 @@ class Late:
         self, seed: int = 0, delay: float = DELAYS[1], known: Collection[str] | None = None, *, gathers: bool = False
     ) -> None:
         self._random, self._delay, self._known, self.gathers = random.Random(seed), delay, known, gathers
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     async def answer(self, pause: Pause) -> Answered:
-        self.asked.append(pause.text)
+        self.requested.append(pause.text)
         await asyncio.sleep(self._random.random() * self._delay)
         if pause.kind == "statement" or (self._known is not None and pause.text not in self._known):
             raise EmulationError(f"no value for {pause.text}")
@@ -65,19 +65,21 @@ async def compare(source: str, sandbox: Jail, plain: Plain | None = None, seed: 
         async with asyncio.timeout(MOST_SECONDS):
             overlapped = await arun(source, late, sandbox=sandbox, limits=LIMITS)
     except TimeoutError:
-        return Compared([f"overlapped run: no end within {MOST_SECONDS} s, after {len(late.asked)} calls"])
-    found = [] if plain is None else [f"sequential {one}" for one in unlike(sequential, plain)]
+        return Compared([f"overlapped run: no end within {MOST_SECONDS} s, after {len(late.requested)} calls"])
+    found = [] if plain is None else [f"sequential {one}" for one in differences_from_cpython(sequential, plain)]
     if difference := first_difference(events(sequential), events(overlapped)):
         found.append(f"overlapped trace: {difference}")
     trace = overlapped.trace
     failed = overlapped.reason == "emulation failed"
-    if len(late.asked) != trace.lm_calls + trace.wasted + failed:
-        found.append(f"asked {len(late.asked)} calls, the trace tells {trace.lm_calls} and {trace.wasted} wasted")
+    if len(late.requested) != trace.lm_calls + trace.wasted + failed:
+        found.append(
+            f"{len(late.requested)} calls requested; the trace has {trace.lm_calls} and {trace.wasted} wasted ones"
+        )
     ahead = sum(step.how == "ahead" for step in trace.steps)
     return Compared(found, trace.lm_calls, ahead, trace.wasted)
 
 
-def unlike(result: Result, plain: Plain) -> list[str]:
+def differences_from_cpython(result: Result, plain: Plain) -> list[str]:
     """Return the differences from CPython: in the answer or error, the output, the order of calls."""
     answer = result.trace.answer
     assert answer is not None

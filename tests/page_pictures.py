@@ -1,6 +1,6 @@
 """Take the pictures of the page: `python tests/page_pictures.py` writes docs/page*.png.
 
-Each picture is of a real `coc serve` in Chromium, with runs of a scripted model. Needs the extra `dev` and Chromium.
+Each picture shows a real `coc serve` in Chromium, with runs of a scripted model. Needs the extra `dev` and Chromium.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from browsing import Seen, chromium
 from conftest import ROOT
 from PIL import Image
 from serving import Serving, served
-from test_page_live import SCRIPT, opened
+from test_page_live import SCRIPT, open_page
 
 QUESTION = "How many of these are fruit: apple, hammer, kiwi, saw?"
 _DESK, _PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
-_COLOURS = 128  # of a palette: a third of the size, and no visible difference
+_COLOURS = 128  # size of the palette: a third of the file size, with no visible difference
 
 
 def start_page(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+    open_page(seen, server.url)
     seen.shows("#said", "fruit")
 
 
 def run_page(seen: Seen, server: Serving) -> None:
     """A run, one step before its end, with what a line depends on."""
-    _open_run(seen, server, _asked(server))
+    _open_run(seen, server, _ask(server))
     seen.page.keyboard.press("ArrowLeft")
     seen.page.hover(".line[data-line='4'] .source")
     seen.has(".lines.slicing", 1)
 
 
 def checked_page(seen: Seen, server: Serving) -> None:
-    _open_run(seen, server, _asked(server))
+    _open_run(seen, server, _ask(server))
     seen.page.click("#check")
     seen.shows("#check-found", "1.00")
 
 
 def phone_page(seen: Seen, server: Serving) -> None:
-    _open_run(seen, server, _asked(server))
+    _open_run(seen, server, _ask(server))
 
 
 def what_if_page(seen: Seen, server: Serving) -> None:
     """A version of a version."""
-    run = _asked(server)
+    run = _ask(server)
     for changes in ({"set": ["is_fruit('saw')=True"]}, {"set": ["is_fruit('hammer')=True"]}):
         run = server.client.post(f"/api/runs/{run}/replay", json=changes).json()["id"]
         server.over(run)
@@ -56,14 +56,14 @@ def what_if_page(seen: Seen, server: Serving) -> None:
     seen.shows("#changes", "is_fruit('hammer')")
 
 
-def _asked(server: Serving) -> str:
+def _ask(server: Serving) -> str:
     run = server.begin(QUESTION)
     server.over(run)
     return run
 
 
 def _open_run(seen: Seen, server: Serving, run: str) -> None:
-    opened(seen, f"{server.url}/#run={run}")
+    open_page(seen, f"{server.url}/#run={run}")
     seen.page.locator("#again").wait_for(state="visible")
 
 
@@ -77,7 +77,7 @@ PICTURES: dict[str, tuple[Callable[[Seen, Serving], None], dict[str, int], str]]
 
 
 def pictures(browser: Any) -> Iterator[tuple[str, bytes]]:
-    """Return the name and the bytes of each picture; each page has a server of its own, with no earlier runs."""
+    """Yield the name and the bytes of each picture; each page has its own server, without earlier runs."""
     for name, (show, size, scheme) in PICTURES.items():
         with tempfile.TemporaryDirectory() as directory, served(Path(directory), script=SCRIPT) as server:
             seen = Seen(browser, viewport=size, color_scheme=scheme, reduced_motion="reduce")

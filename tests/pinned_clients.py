@@ -1,4 +1,4 @@
-"""Clients whose packages pin older versions of ours: tests/test_client_table.py runs this in their own environment."""
+"""Clients that pin older dependencies: tests/test_client_table.py runs this file in a separate environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it fetches prices otherwise
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise litellm fetches prices
 
 
 class Instructor:
@@ -23,8 +23,8 @@ class Instructor:
         self.completions = client.chat.completions
 
     def answers(self, question: str) -> str:
-        said = self.completions.create(model="coc", response_model=None, messages=[user(question)])
-        return str(said.choices[0].message.content)
+        reply = self.completions.create(model="coc", response_model=None, messages=[user(question)])
+        return str(reply.choices[0].message.content)
 
     def typed(self, question: str) -> dict[str, Any]:
         found = self.completions.create(model="coc", response_model=self.city, messages=[user(question)])
@@ -72,11 +72,11 @@ class LiteLLM:
     def tools(self, question: str, tool: dict[str, Any], results: dict[str, Any]) -> str:
         turns: list[Any] = [user(question)]
         for _ in range(5):
-            said = self.message(*turns, tools=[tool])
-            if not said.tool_calls:
-                return str(said.content)
-            turns.append(said.model_dump())
-            for call in said.tool_calls:
+            reply = self.message(*turns, tools=[tool])
+            if not reply.tool_calls:
+                return str(reply.content)
+            turns.append(reply.model_dump())
+            for call in reply.tool_calls:
                 result = results[json.loads(call.function.arguments)["city"]]
                 turns.append({"role": "tool", "tool_call_id": call.id, "content": str(result)})
         return "no answer"
@@ -94,7 +94,7 @@ def user(text: str) -> dict[str, str]:
 
 
 def result(client: Any, task: str, given: list[Any]) -> Any:
-    """Return what a task gives, or the error as text: one that fails does not hide the others."""
+    """Return the result of a task, or the error as text, so that one failure does not hide the other results."""
     try:
         return getattr(client, task)(*given)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Which processes there are, read from /proc: asking `ps` would add one."""
+"""The running processes, read from /proc: `ps` would be one more."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-Seen = TypeVar("Seen")
+Found = TypeVar("Found")
 
 
-def wait_for(look: Callable[[], Seen], seconds: float = 60) -> Seen:
-    """What `look` sees, as soon as it sees something."""
+def wait_for(look: Callable[[], Found], seconds: float = 60) -> Found:
+    """Call `look` until it returns a true value, and return this value."""
     end = time.monotonic() + seconds
-    while not (seen := look()):
-        assert time.monotonic() < end, f"nothing was seen within {seconds} seconds"
+    while not (found := look()):
+        assert time.monotonic() < end, f"nothing found within {seconds} seconds"
         time.sleep(0.02)
-    return seen
+    return found
 
 
 def stat(pid: int | str) -> list[str]:
-    """The fields after a process's name, empty when it is gone: state, parent, …"""
+    """The fields of /proc/PID/stat after the name: state, parent, …; empty if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -53,7 +53,7 @@ def command_of(pid: int) -> str:
 
 
 def variables_of(pid: int) -> list[str]:
-    """The names of the variables with which a process began."""
+    """The names of the environment variables with which a process started."""
     text = Path(f"/proc/{pid}/environ").read_text(errors="replace")
     return [part.partition("=")[0] for part in text.split("\0") if part]
 

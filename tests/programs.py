@@ -131,7 +131,7 @@ class Generator:
             self.block(1)
 
     def sweep(self) -> None:
-        """A loop whose turns are mostly independent of each other: what may be sent ahead."""
+        """A loop of mostly independent iterations, whose calls may be sent ahead."""
         self.loops += 1
         n = f"m{self.loops}"
         head = self.random.choice(

@@ -1,4 +1,4 @@
-"""Packages from PyPI for tests that the test environment cannot hold: installed once into pytest's cache."""
+"""Packages from PyPI that conflict with the test environment: installed once into pytest's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 900
 
 
 def interpreter_with(cache: pytest.Cache, *packages: str) -> Path:
-    """Return the Python of a virtual environment with these packages (`name==version`); skip where pip fails."""
+    """Return the Python of a virtual environment with these packages (`name==version`); skip the test if pip fails."""
     environments = cache.mkdir(f"python-{sys.version_info.major}.{sys.version_info.minor}")
     place = environments / "+".join(packages)
     python, stamp = place / "bin" / "python", place / "installed"

@@ -17,7 +17,7 @@ class Case:
     values: dict[str, Any] = field(default_factory=dict)  # function → the model's value
     inputs: dict[str, Any] = field(default_factory=dict)
 
-    def said(self, pause: Any) -> Any:
+    def model_value(self, pause: Any) -> Any:
         """Return the model's value for a call: one per function, or one per argument."""
         value = self.values[pause.name]
         is_by_argument = isinstance(value, dict) and bool(pause.args) and pause.args[0] in value

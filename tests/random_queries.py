@@ -1,6 +1,6 @@
 """Random queries with undefined functions, for comparison with an engine that has the functions.
 
-Each has a total order, or no LIMIT: its rows are then determined. `r` always has the columns of `reviews`.
+Each has a total order or no LIMIT, so that its rows are determined. `r` always has the columns of `reviews`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class RandomQuery:
         self._random = random.Random(f"{self.engine} {self.seed}")
         with_, table, more = self._source()
         body = self._pick(self._plain, self._plain, self._plain, self._grouped, self._windowed, self._set)(table, more)
-        types = _TYPES if self.engine == "duckdb" else ""  # where a type decides on the text of a number
+        types = _TYPES if self.engine == "duckdb" else ""  # where the type decides how a number is written
         self.text = f"{types}{with_}{body}"
 
     def _pick(self, *values: Any) -> Any:
@@ -50,7 +50,7 @@ class RandomQuery:
     # --- tables -----------------------------------------------------------------------------------------------------
 
     def _source(self) -> tuple[str, str, int]:
-        """WITH, a FROM clause, and how many columns it has besides those of reviews."""
+        """Return a WITH clause, a FROM clause, and the number of its columns besides those of reviews."""
         judged = f"SELECT r.*, {self._pick(*_TEXTS, *_NUMBERS)} AS j FROM reviews r{self._where(0.4)}"
         on = (
             f"r.movie = m.title{self._pick('', ' AND ' + self._condition(1), ' AND is_sarcastic(m.genre) IS NOT NULL')}"
@@ -162,7 +162,7 @@ class RandomQuery:
         return self._pick(*found, *([" LIMIT 40%", f" LIMIT 50% OFFSET {skipped}"] if self.engine == "duckdb" else own))
 
     def _order(self, total: list[str], width: int) -> str:
-        """ORDER BY that ends with `total`, and LIMIT; or neither."""
+        """Return an ORDER BY that ends with `total` and a LIMIT, or neither."""
         if self._chance(0.2):
             return ""
         self.is_ordered = True

@@ -1,6 +1,6 @@
-"""All readers of untrusted data, each as a function of the data; for the tests of time and memory, and the fuzzer.
+"""All readers of untrusted data, each as a function of the data, for the fuzzer and the tests of time and memory.
 
-A reader returns anything, or raises one of its `errors`; every other exception is a defect.
+A reader returns any value or raises one of its `errors`; any other exception is a defect.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def frames(data: bytes) -> list[Any]:
 
 
 def packets(data: bytes) -> list[object]:
-    """Read what the other side of a remote sandbox sent, on either side."""
+    """Read packets of a remote sandbox, from either side."""
 
     async def read() -> list[object]:
         reader, contents = asyncio.StreamReader(), list[object]()
@@ -116,7 +116,7 @@ def trace(data: bytes) -> Trace:
 
 
 def journal(data: bytes) -> Trace:
-    """Read what a killed run left."""
+    """Read the journal of a killed run."""
     with written("run.jsonl", b"") as path:
         path.unlink()
         journal_of(path).write_bytes(data)
@@ -124,7 +124,7 @@ def journal(data: bytes) -> Trace:
 
 
 def kept_value(data: bytes) -> object:
-    """Read a value from the cache, as another process left it."""
+    """Read a cached value that another process may have written."""
     with written("kept", b"") as path, ValueCache(path.parent) as cache:
         store = ReplyStore(path.parent / "replies.sqlite")
         store.put(b"key", data)
@@ -134,7 +134,7 @@ def kept_value(data: bytes) -> object:
 
 
 def kept_file(data: bytes) -> object:
-    """Read a file that should be a cache."""
+    """Read a file as a cache."""
     with written("replies.sqlite", data) as path, ValueCache(path.parent) as cache:
         keeping: Any = cache.emulator(ScriptedLM([]))
         return keeping._look_up(b"key")
@@ -152,7 +152,7 @@ def compared(data: bytes) -> object:
 
 
 def walked(data: bytes) -> object:
-    """Read what the debugger needs from a trace."""
+    """Read the parts of a trace that the debugger shows."""
     read = trace(data)
     for run in runs_of(read)[-1:]:
         line = Timeline(read, run)
@@ -162,7 +162,7 @@ def walked(data: bytes) -> object:
 
 
 def why(lineage: Lineage) -> object:
-    """Read a lineage as a guest sends it: in its last frame, checked against its program."""
+    """Read a lineage as the host does: from the guest's last frame, checked against the program."""
     statements = [[number, 0, number, 5, "Assign"] for number in (1, 2, 3)]
     parsed = {"type": "parsed", "program": {"event": "program", "source": "x = 1\n" * 3, "statements": statements}}
     ended = {"type": "ended", "reason": "answered", "answer": 1, "text": "1", "source": "variable"}
@@ -176,7 +176,7 @@ def why(lineage: Lineage) -> object:
 
 
 def judged(text: str) -> object:
-    """What `coc verify` makes of texts: it changes their words, and looks for the question in calls."""
+    """Process texts as `coc verify` does: change their words, and look for the question in calls."""
     echo._Others("zz", None, True).instead_of([text, {text: text}])
     step = SimpleNamespace(call=text, value=text)
     return echo.WholeQuestion(text).is_in(step), mutations.other_values(text), flips.another(text)  # type: ignore[arg-type]
@@ -203,7 +203,7 @@ def reply_value(text: str) -> object:
 
 
 def fitted(text: str) -> object:
-    """Read a text, and many short ones, as a value of each type: a model's reply, or a person's answer."""
+    """Read a text and its parts as values of each type, like a model's reply or a person's answer."""
     parts = [text[place : place + 300] for place in range(0, len(text), 300)]
     kinds = [*NAMED, "list[timedelta | int]", "Literal['a', 'b'] | float"]
     return [tried(kind_of(name).fit, part, Misfit) for name in kinds for part in (text, *parts)]
@@ -236,8 +236,8 @@ def _joined(kind: type[ReplyStream], data: bytes) -> bytes:
 
 def error_reply(data: bytes) -> object:
     """Read the body of an endpoint's error."""
-    said, param = _error_in(data)
-    error = RequestRejected("", said, param)
+    message, param = _error_in(data)
+    error = RequestRejected("", message, param)
     return error.is_about_kind, error.is_about_value, [error.blames(name) for name in ("temperature", "n", "logprobs")]
 
 
@@ -294,7 +294,7 @@ def schema(data: Any) -> object:
 
 
 def plain_schema(data: Any) -> object:
-    """Check data against a schema: the two are given together, or data are a schema of themselves."""
+    """Check data against a schema: the data contain both, or are their own schema."""
     given = data if isinstance(data, dict) else {"const": data}
     schema = given.get("schema", given)
     return PlainSchema(schema if isinstance(schema, dict) else {}).misfit(given.get("data", data))
@@ -320,7 +320,7 @@ def mcp(data: Any) -> object:
     ))  # fmt: skip
 
 
-_NO_PROGRAM = (NotAProgram, RecursionError, MemoryError)  # the guest's `main` makes one message of the last two
+_NO_PROGRAM = (NotAProgram, RecursionError, MemoryError)  # the guest's `main` reports the last two alike
 READERS: dict[str, Untrusted] = {
     "frames": Untrusted("bytes", frames, (FrameError, OutputLimit)),
     "packets": Untrusted("bytes", packets, (PacketError, EOFError)),

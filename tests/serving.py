@@ -1,4 +1,4 @@
-"""A real `coc serve` in a process of its own, on a free port, with a model that is a script."""
+"""A real `coc serve` in its own process, on a free port, with a scripted model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FRUIT = "How many of these are fruit: apple, saw?"
 
 
 def started(command: list[str], stderr: int) -> Forked | subprocess.Popen[bytes]:
-    """A process of `coc` without a token in its environment."""
+    """Start `coc` without a token in its environment."""
     environment = {**os.environ, "COC_TOKEN": ""}
     if can_fork(command):
         return Forked(command, (0, 1, stderr), env=environment)
@@ -39,7 +39,7 @@ def started(command: list[str], stderr: int) -> Forked | subprocess.Popen[bytes]
 
 
 class Serving:
-    """A server that runs: `client` talks to it, `log` is what it wrote."""
+    """A running server: `client` sends requests to it, `log` has its output."""
 
     def __init__(
         self, directory: Path, *options: str, token: str = "", model: str = "", script: Sequence[Any] = SCRIPT
@@ -48,12 +48,12 @@ class Serving:
         path = directory / "script.jsonl"
         path.write_text("\n".join(map(json.dumps, script)))
         command = ["serve", "--port", "0", "--log", "json", "--data", str(directory / "data")]
-        command += ["--drain", "1"] if is_measured else []  # `close` waits for its end
+        command += ["--drain", "1"] if is_measured else []  # `close` waits until it has stopped
         command += ["--model", model or f"scripted:{path}", *options]
-        said, stderr = os.pipe()
+        output, stderr = os.pipe()
         self.process = started(command, stderr)
         os.close(stderr)
-        self._said = os.fdopen(said)
+        self._output = os.fdopen(output)
         self.url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -62,8 +62,8 @@ class Serving:
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
     def _read(self) -> None:
-        for line in self._said:
-            self.log.append(json.loads(line) if line.startswith("{") else {"event": "said", "text": line})
+        for line in self._output:
+            self.log.append(json.loads(line) if line.startswith("{") else {"event": "output", "text": line})
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 60
@@ -84,8 +84,8 @@ class Serving:
         return str(reply.json()["id"])
 
     def run(self, id: str) -> dict[str, Any]:
-        told: dict[str, Any] = self.client.get(f"/api/runs/{id}").json()
-        return told
+        run: dict[str, Any] = self.client.get(f"/api/runs/{id}").json()
+        return run
 
     def until(self, id: str, *states: str) -> dict[str, Any]:
         for _ in range(600):
@@ -117,7 +117,7 @@ class Serving:
             self.process.kill()
         self.process.wait()
         self._reader.join(10)
-        self._said.close()
+        self._output.close()
 
 
 def parsed(lines: Iterator[str]) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ _LIMITS = Limits(run_seconds=2, lm_calls=100_000)
 
 
 def without(source: str, numbers: Collection[int]) -> tuple[str, list[int]]:
-    """A program with some of its statements gone, and the numbers that those still there had before."""
+    """Return a program without some of its statements, and the original numbers of those that remain."""
     tree = ast.parse(source)
     order = {node: number for number, node in enumerate(statements(tree.body))}
 
@@ -32,7 +32,7 @@ def without(source: str, numbers: Collection[int]) -> tuple[str, list[int]]:
 
 
 def other(value: Any) -> Any:
-    """Another value of the same type."""
+    """Return another value of the same type."""
     match value:
         case bool():
             return not value
@@ -47,7 +47,7 @@ def other(value: Any) -> Any:
 
 @dataclass
 class Force:
-    """One program and the answers to its calls."""
+    """A program and the values of its calls, for runs of its variants."""
 
     source: str
     answer: Callable[[Pause], Any]
@@ -73,15 +73,15 @@ class Force:
         return result, slice_of(result.lineage, program, answer)
 
     async def objections(self, first: int = 0) -> list[str]:
-        """Where the slice says that something does not matter, and it does; statements are taken away from `first` on.
+        """Find changes outside the slice that change the answer; only statements from `first` on are removed.
 
-        What fails, or never ends, in a statement that is itself outside is no objection: taking away one statement
-        may leave another without what it needs.
+        A failure or an endless loop in a statement that is itself outside the slice does not count: removing one
+        statement may leave another without the values that it needs.
         """
         result, found = await self.sliced()
         if found is None or result.trace.program is None or result.trace.program.prose:
             return []
-        program, wanted = result.trace.program, told(result)
+        program, wanted = result.trace.program, answer_text(result)
         outside = set(range(len(program.statements))) - found.statements
         trials = {f"without {number}": without(program.source, {number}) for number in outside if number >= first}
         trials["without all of them"] = without(program.source, outside)
@@ -93,9 +93,9 @@ class Force:
             again = await self.run(source, changed)
             failed = again.error.statement if again.error is not None else None
             is_elsewhere = failed is not None and failed < len(kept) and kept[failed] in outside
-            if told(again) == wanted or is_elsewhere or again.reason.startswith("limit:"):
+            if answer_text(again) == wanted or is_elsewhere or again.reason.startswith("limit:"):
                 return ""
-            return f"{what}: {told(again)} instead of {wanted} ({again.error})\n{self.source}"
+            return f"{what}: {answer_text(again)} instead of {wanted} ({again.error})\n{self.source}"
 
         everything = range(len(program.statements))
         runs = [tried(what, *trial) for what, trial in trials.items()]
@@ -103,5 +103,5 @@ class Force:
         return [objection for objection in await asyncio.gather(*runs) if objection]
 
 
-def told(result: Result) -> str:
+def answer_text(result: Result) -> str:
     return result.trace.answer.text if result.trace.answer is not None else ""

@@ -1,6 +1,6 @@
 """Queries over five schemas, and the functions in them, defined in Python.
 
-The same query runs in an engine with these functions as real ones. `CALLS` says how many distinct calls a query needs.
+The tests run each query also in an engine that has these functions.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ KINDS = {
     "release_day": "VARCHAR",
 }  # fmt: skip
 
-# A query, and how many distinct calls reach a judgement; -1: not counted here.
+# A query and the number of its distinct calls; -1: not checked.
 QUERIES: list[tuple[str, int]] = [
     ("SELECT movie, count(*) AS n FROM reviews WHERE is_sarcastic(text) GROUP BY movie ORDER BY movie", 5),
     ("SELECT id FROM reviews WHERE is_sarcastic(text) AND stars < 2 ORDER BY id", 1),
@@ -288,7 +288,7 @@ QUERIES: list[tuple[str, int]] = [
         "SELECT number FROM (SELECT number, sku FROM orders WHERE sentiment(note) = 'positive') q WHERE sku IN (SELECT sku FROM products WHERE is_kitchenware(name)) ORDER BY 1",
         -1,
     ),
-    # LIMIT: what only rows of the result need
+    # LIMIT: calls that only rows of the result need
     ("SELECT id, shout(text) AS s FROM reviews WHERE text IS NOT NULL ORDER BY score(text) DESC, id LIMIT 2", 7),
     ("SELECT id, sentiment(text) tone FROM reviews WHERE text IS NOT NULL ORDER BY tone, id LIMIT 2", 5),
     ("SELECT id, sentiment(text), shout(text) AS s FROM reviews WHERE id < 5 ORDER BY 2, id LIMIT 1", 5),

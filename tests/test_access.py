@@ -1,4 +1,4 @@
-"""Access to a server: tokens that are added and revoked while it runs, scopes, proxies, and the port for operators."""
+"""Access to a server: tokens added and revoked while it runs, scopes, proxies, and the port for operators."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def tokens(server: Serving, *arguments: str) -> str:
     return coc("tokens", "--data", str(server.directory / "data"), *arguments)
 
 
-def holder(server: Serving, secret: str) -> httpx.Client:
+def client_with(server: Serving, secret: str) -> httpx.Client:
     return httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {secret}"}, timeout=60)
 
 
-def seen(check: Callable[[], bool]) -> bool:
+def eventually(check: Callable[[], bool]) -> bool:
     until = time.monotonic() + NOTICED_SECONDS
     while not (found := check()) and time.monotonic() < until:
         time.sleep(0.05)
@@ -58,7 +58,7 @@ def seen(check: Callable[[], bool]) -> bool:
 # --- the store ----------------------------------------------------------------------------------------------------
 
 
-def test_only_the_hash_is_kept(tmp_path: Path) -> None:
+def test_only_token_hash_is_stored(tmp_path: Path) -> None:
     store = TokenFile(tmp_path / "data")
     assert store.tokens() == []
     secret, token = new_token("ann@example.org", budget={"tokens": 5})
@@ -69,7 +69,7 @@ def test_only_the_hash_is_kept(tmp_path: Path) -> None:
     assert secret not in file.read_text() and file.stat().st_mode & 0o777 == 0o600
     assert len(secret) >= 43 and new_token("ann")[0] != secret
     store.revoke([token.id], 7.0)
-    assert [one.revoked for one in store.tokens()] == [7.0], "its own change is noticed"
+    assert [one.revoked for one in store.tokens()] == [7.0], "the store reads its own change"
 
 
 def test_concurrent_changes_are_all_kept(tmp_path: Path) -> None:
@@ -80,19 +80,19 @@ def test_concurrent_changes_are_all_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"{}", b"[{]", b'[{"owner": "ann"}]', b"\xff"])
-def test_a_damaged_file_is_an_error(tmp_path: Path, data: bytes) -> None:
+def test_damaged_token_file_is_an_error(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "tokens.json").write_bytes(data)
     with pytest.raises(InputError, match="tokens"):
         TokenFile(tmp_path).tokens()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "1", "ann\n", "x" * 300, "ann/../bob"])
-def test_names_that_are_invalid(name: str) -> None:
+def test_invalid_owner_names(name: str) -> None:
     with pytest.raises(InputError, match="invalid name"):
         new_token(name)
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_tokens_command(tmp_path: Path) -> None:
     data = ["--data", str(tmp_path)]
     secret = coc("tokens", "add", "ann", "--expires", "2", "--budget", "money=1.5", "--scope", "metrics", *data)
     coc("tokens", "add", "bob", *data)
@@ -126,12 +126,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield running
 
 
-def test_a_token_is_noticed_and_its_streams_end_with_it(server: Serving) -> None:
+def test_added_token_works_until_revoked_which_ends_its_streams(server: Serving) -> None:
     secret = tokens(server, "add", "ann")
-    with holder(server, secret) as ann:
-        assert seen(lambda: ann.get("/api/info").status_code == 200)
+    with client_with(server, secret) as ann:
+        assert eventually(lambda: ann.get("/api/info").status_code == 200)
         id = ann.post("/api/runs", json={"question": "Sleep"}).json()["id"]
-        assert server.client.get(f"/api/runs/{id}").status_code == 404, "it belongs to ann"
+        assert server.client.get(f"/api/runs/{id}").status_code == 404, "the run belongs to ann"
         second = tokens(server, "add", "ann")
         with ann.stream("GET", f"/api/runs/{id}/events") as stream:
             revoked = time.monotonic()
@@ -140,8 +140,10 @@ def test_a_token_is_noticed_and_its_streams_end_with_it(server: Serving) -> None
                 stream.read()
             assert time.monotonic() - revoked < NOTICED_SECONDS + 10
         assert ann.get("/api/info").status_code == 401
-    with holder(server, second) as ann:
-        assert ann.get(f"/api/runs/{id}").json()["state"] == "running", "runs go on, for the owner's other tokens"
+    with client_with(server, second) as ann:
+        assert ann.get(f"/api/runs/{id}").json()["state"] == "running", (
+            "runs continue, and the owner's other tokens can read them"
+        )
         assert ann.post(f"/api/runs/{id}/cancel").json()["state"] == "cancelled"
     assert server.client.get("/api/info").status_code == 200
 
@@ -149,8 +151,8 @@ def test_a_token_is_noticed_and_its_streams_end_with_it(server: Serving) -> None
 def test_a_token_expires_and_its_streams_end(server: Serving) -> None:
     secret, token = new_token("brief", expires=time.time() + 4)
     TokenFile(server.directory / "data").add(token)
-    with holder(server, secret) as brief:
-        assert seen(lambda: brief.get("/api/info").status_code == 200)
+    with client_with(server, secret) as brief:
+        assert eventually(lambda: brief.get("/api/info").status_code == 200)
         id = brief.post("/api/runs", json={"question": "Sleep", "detach": False}).json()["id"]
         with brief.stream("GET", f"/api/runs/{id}/events") as stream, pytest.raises(httpx.RemoteProtocolError):
             stream.read()
@@ -170,8 +172,8 @@ def test_scopes(server: Serving, scopes: list[str], allowed: set[str]) -> None:
     requests |= {"DELETE /api/runs/none", "GET /metrics", "GET /readyz", "POST /mcp", "GET /mcp"}
     secret, token = new_token("scoped", scopes=scopes)
     TokenFile(server.directory / "data").add(token)
-    with holder(server, secret) as client:
-        assert seen(lambda: client.get("/api/info").status_code != 401)
+    with client_with(server, secret) as client:
+        assert eventually(lambda: client.get("/api/info").status_code != 401)
         found = {}
         for request in requests - {"GET /mcp"} if scopes == ["run"] else requests:
             method, _, path = request.partition(" ")
@@ -185,7 +187,7 @@ def test_scopes(server: Serving, scopes: list[str], allowed: set[str]) -> None:
         assert 401 not in found.values()
 
 
-def test_a_budget_of_an_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_budget_per_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     from endpoint import serving
 
@@ -195,39 +197,39 @@ def test_a_budget_of_an_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         options = ("--budget", "tokens=1000", "--token", "root=" + "r" * 20)
         with served(tmp_path, *options, token="r" * 20, model="openai:m") as server:
-            with holder(server, tokens(server, "add", "thrifty", "--budget", "tokens=100")) as client:
-                assert seen(lambda: client.get("/api/info").status_code == 200)
+            with client_with(server, tokens(server, "add", "thrifty", "--budget", "tokens=100")) as client:
+                assert eventually(lambda: client.get("/api/info").status_code == 200)
                 id = client.post("/api/runs", json={"question": "x"}).json()["id"]
-                assert seen(lambda: client.get(f"/api/runs/{id}").json()["state"] == "done")
+                assert eventually(lambda: client.get(f"/api/runs/{id}").json()["state"] == "done")
                 refused = client.post("/api/runs", json={"question": "x"})
                 assert refused.status_code == 429 and refused.json()["error"]["type"] == "insufficient_quota"
             server.over(server.begin("x"))
-            assert server.over(server.begin("x"))["state"] == "done", "the others have that of the server"
+            assert server.over(server.begin("x"))["state"] == "done", "other owners have the budget of the server"
 
 
-def test_an_open_server_closes_and_stays_closed(tmp_path: Path) -> None:
+def test_first_token_closes_open_server_permanently(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         assert server.client.get("/api/info").status_code == 200
         secret = tokens(server, "add", "ann")
-        assert seen(lambda: server.client.get("/api/info").status_code == 401)
+        assert eventually(lambda: server.client.get("/api/info").status_code == 401)
         assert server.client.get("/openapi.json", headers={"authorization": f"Bearer {secret}"}).json()["security"]
         tokens(server, "revoke", "ann")
-        assert seen(lambda: holder(server, secret).get("/api/info").status_code == 401)
+        assert eventually(lambda: client_with(server, secret).get("/api/info").status_code == 401)
         (tmp_path / "data" / "tokens.json").write_text("no list")
-        assert seen(lambda: any(line["event"] == "tokens not read" for line in server.log))
+        assert eventually(lambda: any(line["event"] == "tokens not read" for line in server.log))
         (tmp_path / "data" / "tokens.json").unlink()
         time.sleep(1.5)
         assert server.client.get("/api/info").status_code == 401
         assert secret not in json.dumps(server.log)
 
 
-def test_a_kept_token_is_enough_for_a_public_place(tmp_path: Path) -> None:
+def test_stored_token_suffices_for_public_host(tmp_path: Path) -> None:
     ServerSettings(tmp_path, (), host="0.0.0.0").check(has_tokens=True)
     with pytest.raises(InputError, match="coc tokens add"):
         ServerSettings(tmp_path, (), host="0.0.0.0").check()
 
 
-def test_mcp_serves_an_owner_who_came_later(tmp_path: Path) -> None:
+def test_mcp_serves_owner_added_later(tmp_path: Path) -> None:
     pytest.importorskip("mcp")
     hello = {
         "jsonrpc": "2.0",
@@ -236,8 +238,8 @@ def test_mcp_serves_an_owner_who_came_later(tmp_path: Path) -> None:
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
     with served(tmp_path, "--token", "root=" + "r" * 20, token="r" * 20) as server:
-        with holder(server, tokens(server, "add", "late")) as late:
-            assert seen(lambda: late.get("/api/info").status_code == 200)
+        with client_with(server, tokens(server, "add", "late")) as late:
+            assert eventually(lambda: late.get("/api/info").status_code == 200)
             for client in (late, server.client):
                 reply = client.post("/mcp", json=hello, headers={"accept": "application/json, text/event-stream"})
                 assert reply.status_code == 200 and "serverInfo" in reply.text
@@ -248,7 +250,7 @@ def test_mcp_serves_an_owner_who_came_later(tmp_path: Path) -> None:
 
 
 def forwarded(client: str, headers: dict[str, str], proxies: tuple[str, ...] = ("127.0.0.1", "10.0.0.0/8")) -> Any:
-    """The scope that the server sees behind proxies."""
+    """The ASGI scope that a server behind proxies receives."""
     found: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -286,7 +288,7 @@ def test_only_a_trusted_proxy_is_believed() -> None:
     ("listed", "client"),
     [
         ("198.51.100.7", "198.51.100.7"),
-        ("6.6.6.6, 198.51.100.7, 10.9.9.9", "198.51.100.7"),  # what a client sends stands first
+        ("6.6.6.6, 198.51.100.7, 10.9.9.9", "198.51.100.7"),  # entries sent by the client come first
         ("198.51.100.7:4711", "198.51.100.7"),
         ("[2001:db8::1]:4711", "2001:db8::1"),
         ("2001:db8::1", "2001:db8::1"),
@@ -296,16 +298,16 @@ def test_only_a_trusted_proxy_is_believed() -> None:
         ("nonsense", "127.0.0.1"),
     ],
 )
-def test_the_address_of_the_client(listed: str, client: str) -> None:
+def test_client_address(listed: str, client: str) -> None:
     assert forwarded("127.0.0.1", {"X-Forwarded-For": listed})["client"][0] == client
 
 
 @pytest.mark.parametrize("prefix", ["//evil.example", "/a/../b c", "https://x", "/é", "x"])
-def test_a_prefix_that_is_invalid_is_ignored(prefix: str) -> None:
+def test_invalid_prefix_is_ignored(prefix: str) -> None:
     assert "prefix" not in forwarded("127.0.0.1", {"X-Forwarded-Prefix": prefix})
 
 
-def test_a_user_whom_a_proxy_has_signed_in(tmp_path: Path) -> None:
+def test_user_authenticated_by_proxy(tmp_path: Path) -> None:
     options = ("--proxy", "127.0.0.1", "--user-header", "X-Forwarded-Email", "--allow-host", "coc.example")
     with served(tmp_path, *options) as server:
         assert server.client.get("/api/info").status_code == 401
@@ -329,21 +331,23 @@ def test_a_user_whom_a_proxy_has_signed_in(tmp_path: Path) -> None:
             assert server.client.get(path, headers={"x-forwarded-email": wrong}).status_code == 401
         twice = [("x-forwarded-email", name) for name in ("bob@example.org", "ann@example.org")]
         assert server.client.get(path, headers=twice).status_code == 401
-        assert server.client.get("/metrics", headers=ann).status_code == 403, "no user is an operator"
+        assert server.client.get("/metrics", headers=ann).status_code == 403, "a user is not an operator"
         assert server.client.get(path, headers={**ann, "authorization": "Bearer wrong"}).status_code == 401
         assert server.client.get(path, headers={**ann, "x-forwarded-host": "evil.example"}).status_code == 421
         assert server.client.get(path, headers={**ann, "origin": "http://coc.example"}).status_code == 403
-        with holder(server, tokens(server, "add", "ann@example.org")) as client:
-            assert seen(lambda: client.get(path).status_code == 200), "a token of that name has the same runs"
+        with client_with(server, tokens(server, "add", "ann@example.org")) as client:
+            assert eventually(lambda: client.get(path).status_code == 200), (
+                "a token with the same owner has the same runs"
+            )
         assert any(line.get("client") == "203.0.113.9" for line in server.log)
 
 
-def test_forwarded_headers_of_others_are_ignored(tmp_path: Path) -> None:
+def test_forwarded_headers_from_untrusted_hosts_are_ignored(tmp_path: Path) -> None:
     options = ("--proxy", "192.0.2.1", "--user-header", "X-Forwarded-Email")
     with served(tmp_path, *options) as server:
-        told = {"x-forwarded-email": "ann@example.org", "x-forwarded-for": "203.0.113.9"}
-        assert server.client.get("/api/info", headers=told).status_code == 401
-        assert seen(lambda: any(line["event"] == "request" for line in server.log))
+        headers = {"x-forwarded-email": "ann@example.org", "x-forwarded-for": "203.0.113.9"}
+        assert server.client.get("/api/info", headers=headers).status_code == 401
+        assert eventually(lambda: any(line["event"] == "request" for line in server.log))
         assert not any(line.get("client") == "203.0.113.9" for line in server.log)
 
 
@@ -358,7 +362,7 @@ def test_forwarded_headers_of_others_are_ignored(tmp_path: Path) -> None:
         ({"origins": ("example.org",)}, "--allow-origin must be an origin"),
     ],
 )
-def test_settings_that_are_unsafe(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_unsafe_settings_are_rejected(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         ServerSettings(tmp_path, (), **options).check()
 
@@ -366,7 +370,7 @@ def test_settings_that_are_unsafe(tmp_path: Path, options: dict[str, Any], messa
 # --- operators ----------------------------------------------------------------------------------------------------
 
 
-def test_the_admin_port_needs_no_token_and_has_nothing_else(tmp_path: Path) -> None:
+def test_admin_port_needs_no_token_and_serves_only_operators(tmp_path: Path) -> None:
     with served(tmp_path, "--admin-port", "0", "--token", "t" * 20, token="t" * 20) as server:
         (url,) = [line["admin"] for line in server.log if line["event"] == "serving"]
         with httpx.Client(base_url=url, timeout=30) as operator:
@@ -382,14 +386,14 @@ def test_the_admin_port_needs_no_token_and_has_nothing_else(tmp_path: Path) -> N
         assert server.stop() == 0
 
 
-def test_a_drain_answers_and_starts_nothing(tmp_path: Path) -> None:
+def test_stopping_server_answers_but_starts_no_runs(tmp_path: Path) -> None:
     with served(tmp_path, "--admin-port", "0") as server, concurrent.futures.ThreadPoolExecutor() as pool:
         (admin,) = [line["admin"] for line in server.log if line["event"] == "serving"]
         id = server.begin("A little rest")
         server.until(id, "running")
         events = pool.submit(server.events, id)
         server.process.send_signal(signal.SIGTERM)
-        assert seen(lambda: any(line["event"] == "stopping" for line in server.log))
+        assert eventually(lambda: any(line["event"] == "stopping" for line in server.log))
         for url in (server.url, admin):  # new connections
             assert httpx.get(f"{url}/healthz").status_code == 200
             ready = httpx.get(f"{url}/readyz", timeout=30)
@@ -402,7 +406,7 @@ def test_a_drain_answers_and_starts_nothing(tmp_path: Path) -> None:
 
 
 class Endpoint(http.server.ThreadingHTTPServer):
-    """An endpoint of OpenAI's protocol that only lists models."""
+    """An OpenAI-compatible endpoint that only lists models."""
 
     def __init__(self, status: int, models: list[str]) -> None:
         body = json.dumps({"object": "list", "data": [{"id": name} for name in models] or None}).encode()
@@ -436,7 +440,7 @@ class Endpoint(http.server.ThreadingHTTPServer):
         (200, ["other"], "ollama:llama3.2", "model 'llama3.2' not found"),
     ],
 )
-def test_what_a_model_lacks(
+def test_model_problems(
     monkeypatch: pytest.MonkeyPatch, status: int, models: list[str], model: str, problem: str
 ) -> None:
     from chainofcode.lm import connect
@@ -450,7 +454,7 @@ def test_what_a_model_lacks(
     assert endpoint.paths == ["/v1/models"]
 
 
-def test_weights_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from chainofcode.lm import connect
 
     pytest.importorskip("xllamacpp")
@@ -475,7 +479,7 @@ def test_readiness_includes_the_model(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "cannot be reached" in ready.json()["problems"]["model"] and "secret" not in ready.text
 
 
-def test_probes_do_not_wear_out_the_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_probes_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     with Endpoint(200, []) as endpoint:
         monkeypatch.setenv("OLLAMA_HOST", f"http://127.0.0.1:{endpoint.server_port}")
@@ -487,12 +491,12 @@ def test_probes_do_not_wear_out_the_endpoint(tmp_path: Path, monkeypatch: pytest
         endpoint.shutdown()
 
 
-def test_a_provider_of_another_package_can_name_its_problem() -> None:
+def test_third_party_provider_can_report_its_problem() -> None:
     class Asleep:
         name = "asleep:m"
 
         async def complete(self, messages: Any, **options: Any) -> Any:
-            raise AssertionError("a check asks nothing")
+            raise AssertionError("a readiness check sends no request")
 
         async def problem(self) -> str:
             return "asleep until nine"
@@ -524,7 +528,7 @@ def connect(model, *, base_url=None, api_key=None):
 
 @pytest.fixture
 def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file that says how `loading:m` has loaded: a model of another package, which loads until the file exists."""
+    """The file that ends the loading of `loading:m`, a model of another package; its text is `loaded` or an error."""
     package = tmp_path / "package"
     (package / "loading-1.0.dist-info").mkdir(parents=True)
     (package / "loading-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: loading\nVersion: 1.0\n")
@@ -535,10 +539,10 @@ def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "outcome"
 
 
-def test_a_model_that_fails_with_an_error_of_its_package(outcome: Path, tmp_path: Path) -> None:
+def test_model_that_raises_its_own_exception_is_unavailable(outcome: Path, tmp_path: Path) -> None:
     outcome.write_text("no such device")
     with served(tmp_path, model="loading:m") as server:
-        assert seen(lambda: any(line["event"] == "model unavailable" for line in server.log))
+        assert eventually(lambda: any(line["event"] == "model unavailable" for line in server.log))
         (line, *_) = [line for line in server.log if line["event"] == "model unavailable"]
         assert (line["model"], line["why"]) == ("loading:m", "OSError: no such device")
         assert "unavailable" in server.client.get("/api/info").json()["waiting_for"]["loading:m"]
@@ -550,20 +554,20 @@ def test_readiness_waits_for_the_model_to_load(outcome: Path, tmp_path: Path) ->
         assert ready.status_code == 503 and ready.json()["problems"] == {"model": "loading:m: starting"}
         assert server.client.get("/healthz").status_code == 200
         outcome.write_text("loaded")
-        assert seen(lambda: server.client.get("/readyz").status_code == 200)
+        assert eventually(lambda: server.client.get("/readyz").status_code == 200)
 
 
-def test_a_model_that_failed_to_load_is_loaded_again(outcome: Path, tmp_path: Path) -> None:
-    """Without a request: a server that is not ready gets none."""
+def test_failed_model_load_is_retried(outcome: Path, tmp_path: Path) -> None:
+    """It is retried without a request, because a server that is not ready receives none."""
     outcome.write_text("no such device")
     with served(tmp_path, model="loading:m") as server:
-        assert seen(lambda: any(line["event"] == "model unavailable" for line in server.log))
+        assert eventually(lambda: any(line["event"] == "model unavailable" for line in server.log))
         ready = server.client.get("/readyz")
         assert ready.status_code == 503 and "no such device" not in ready.text
         assert "loading:m: unavailable" in ready.json()["problems"]["model"]
         assert server.client.get("/healthz").status_code == 200
         outcome.write_text("loaded")
-        assert any(seen(lambda: any(line["event"] == "model ready" for line in server.log)) for _ in range(3))
+        assert any(eventually(lambda: any(line["event"] == "model ready" for line in server.log)) for _ in range(3))
         assert server.client.get("/readyz").status_code == 200
         assert server.client.get("/api/info").json()["waiting_for"] == {}
 
@@ -583,7 +587,7 @@ def test_a_model_that_failed_to_load_is_loaded_again(outcome: Path, tmp_path: Pa
         PARENT.upper(),
     ],
 )
-def test_a_traceparent_that_is_invalid(header: str) -> None:
+def test_invalid_traceparent(header: str) -> None:
     assert trace_id_of(header) == ""
 
 
@@ -595,7 +599,7 @@ def test_a_traceparent_is_in_the_log_and_the_response(tmp_path: Path) -> None:
         server.over(reply.json()["id"])
         other = server.begin()
         server.over(other)
-        assert seen(lambda: sum(line["event"] == "run over" for line in server.log) == 2)
+        assert eventually(lambda: sum(line["event"] == "run over" for line in server.log) == 2)
         lines = {(line["event"], line.get("run")): line.get("trace_id") for line in server.log if "run" in line}
         assert lines["run over", reply.json()["id"]] == lines["run queued", reply.json()["id"]] == TRACE
         assert lines["run over", other] is None

@@ -1,4 +1,4 @@
-"""Answers that must be of a type: told, checked, asked for once more, converted; queries that only read."""
+"""Typed answers: the type in the prompt, checks, second requests, conversion; and queries that only read."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def solved(replies: list[str], answer_type: Any, **options: Any) -> tuple[Result
         ("sql", "answer = 'SELECT a FROM t -- all;'", "SELECT a FROM t -- all"),
     ],
 )
-def test_what_fits_is_converted(answer_type: Any, program: str, value: Any) -> None:
+def test_fitting_answers_are_converted(answer_type: Any, program: str, value: Any) -> None:
     result, _ = solved([program], answer_type)
     assert (result.reason, result.answer) == ("answered", value), result
     assert type(result.answer) is type(value)
@@ -107,7 +107,7 @@ def test_what_fits_is_converted(answer_type: Any, program: str, value: Any) -> N
     ],
 )
 @pytest.mark.parametrize("method", ["direct", "cot"])
-def test_what_a_reply_states(answer_type: Any, reply: str, value: Any, method: str) -> None:
+def test_answers_in_replies(answer_type: Any, reply: str, value: Any, method: str) -> None:
     result, _ = solved([reply, "A: no idea"], answer_type, method=method)
     assert result.answer == value, result
 
@@ -131,7 +131,7 @@ class Vote(enum.Enum):
         (Bill, '{"items": []}', {"items": []}),
     ],
 )
-def test_text_that_fits_is_taken_at_its_word(answer_type: Any, text: str, value: Any) -> None:
+def test_text_is_kept_if_it_fits_the_type(answer_type: Any, text: str, value: Any) -> None:
     wanted = answer_type_of(answer_type)
     assert wanted is not None and wanted.read(text) == value
 
@@ -154,7 +154,7 @@ def test_text_that_fits_is_taken_at_its_word(answer_type: Any, text: str, value:
         ),
     ],
 )
-def test_what_a_schema_says_counts(schema: Any, good: Any, bad: Any) -> None:
+def test_schema_constraints_are_checked(schema: Any, good: Any, bad: Any) -> None:
     wanted = answer_type_of(schema)
     assert wanted is not None and wanted.read(good) == good
     if bad is not None:
@@ -162,7 +162,7 @@ def test_what_a_schema_says_counts(schema: Any, good: Any, bad: Any) -> None:
             wanted.read(bad)
 
 
-def test_data_that_is_hard_to_check() -> None:
+def test_large_and_deep_data_is_checked_quickly() -> None:
     unique, tree = answer_type_of({"uniqueItems": True}), answer_type_of(TREE)
     assert unique is not None and tree is not None
     started = time.monotonic()
@@ -176,19 +176,19 @@ def test_data_that_is_hard_to_check() -> None:
             tree.read(nested)
 
 
-def test_the_form_is_told_to_the_model() -> None:
+def test_prompt_describes_answer_type() -> None:
     for answer_type, words in [("int", "a whole number"), (Bill, '"paid"'), (SCHEMA, '"maximum": 3'), ("yaml", "YAML")]:
         lm = ScriptedLM(["answer = 1"] * 2)
         solve("What?", lm, answer_type=answer_type)
-        told = lm.requests[0][-1].content
-        assert "The answer must be" in told and words in told
+        prompt = lm.requests[0][-1].content
+        assert "The answer must be" in prompt and words in prompt
 
 
 def ends(result: Result) -> list[tuple[str, str]]:
     return [(event.reason, event.then) for event in result.trace.events if isinstance(event, Answer)]
 
 
-def test_a_program_whose_answer_does_not_fit_is_repaired_once() -> None:
+def test_program_with_unfitting_answer_is_repaired_once() -> None:
     result, lm = solved(["answer = 'dunno'", "answer = len('abc')"], int)
     assert result.answer == 3
     assert ends(result) == [("error", "repair"), ("answered", "")]
@@ -202,7 +202,7 @@ def test_a_program_whose_answer_does_not_fit_is_repaired_once() -> None:
         assert result.answer is None
 
 
-def test_the_sum_of_repairs_stays_bounded() -> None:
+def test_total_number_of_repairs_is_bounded() -> None:
     programs = ["answer = 1 / 0", "answer = len('') * 'x' + 'y'", "answer = 2 / 0", "answer = 3 / 0"]
     result, _ = solved(programs, int, method=compose(repairs=2))
     assert ends(result) == [("error", "repair"), ("error", "repair"), ("error", "")]
@@ -210,7 +210,7 @@ def test_the_sum_of_repairs_stays_bounded() -> None:
 
 
 @pytest.mark.parametrize("method", ["direct", "cot", "react"])
-def test_words_that_do_not_fit_are_asked_for_once_more(method: str) -> None:
+def test_unfitting_reply_is_requested_once_more(method: str) -> None:
     result, lm = solved(["A: perhaps", "A: yes"], bool, method=method)
     assert result.answer is True
     assert "perhaps" in lm.requests[1][-2].content
@@ -220,15 +220,15 @@ def test_words_that_do_not_fit_are_asked_for_once_more(method: str) -> None:
     assert len(lm.requests) == 2
 
 
-def test_a_method_of_ones_own_is_typed_too() -> None:
-    async def guessing(asked: Inquiry) -> AsyncIterator[Event]:
+def test_answers_of_custom_methods_are_typed() -> None:
+    async def guessing(inquiry: Inquiry) -> AsyncIterator[Event]:
         yield Call("", "7 or so")
         yield Answer("answered", "7 or so", "'7 or so'", "reply")
 
     assert solved([], int, method=guessing)[0].answer == 7
 
 
-def test_the_next_rung_is_taken_where_an_answer_does_not_fit() -> None:
+def test_unfitting_answer_leads_to_fallback() -> None:
     replies = ["answer = len('') * 'x' + 'y'"] * 2 + ["A: hm", "A: hm", "A: hm", "A: 4"]
     result, _ = solved(replies, int, method=compose(fallback=True))
     assert result.answer == 4
@@ -241,7 +241,7 @@ def test_votes_are_counted_by_value() -> None:
     assert result.trace.answer is not None and result.trace.answer.votes == {"2": 3}
 
 
-def test_objects_of_a_program_are_no_data() -> None:
+def test_objects_of_program_classes_are_not_data() -> None:
     program = "class Bill: pass\nanswer = Bill()"
     result, _ = solved([program, program], Bill)
     assert result.error is not None
@@ -252,7 +252,7 @@ def test_objects_of_a_program_are_no_data() -> None:
     assert result.error is not None and "the answer holds a A" in result.error.message
 
 
-def test_the_trace_keeps_data_and_what_was_said(tmp_path: Path) -> None:
+def test_trace_keeps_data_and_original_text(tmp_path: Path) -> None:
     result, _ = solved(["answer = {'items': [], 'paid': 'true'}"], Bill)
     assert result.answer == Bill([], True)
     result.trace.write(tmp_path / "t.jsonl")
@@ -276,7 +276,7 @@ def test_pydantic_models() -> None:
     assert "valid number" in lm.requests[1][-1].content
 
 
-def test_ask_gives_data_in_its_last_event() -> None:
+def test_last_event_of_ask_has_the_data() -> None:
     async def last() -> Event:
         return [event async for event in ask("What?", ScriptedLM(["answer = 'yes'"]), answer_type=bool)][-1]
 
@@ -288,7 +288,7 @@ def test_ask_gives_data_in_its_last_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer_type", "program", "told"),
+    ("answer_type", "program", "message"),
     [
         ("json", "answer = '{1: 2}'", "is not JSON: Expecting property name"),
         ("json", "answer = float('nan') * len('a')", "is not JSON"),
@@ -307,17 +307,17 @@ def test_ask_gives_data_in_its_last_event() -> None:
         (Bill, r"answer = {'items': [], '\ud800': 1}", "surrogates not allowed"),
     ],
 )
-def test_what_does_not_fit(answer_type: Any, program: str, told: str) -> None:
+def test_unfitting_answers(answer_type: Any, program: str, message: str) -> None:
     result, _ = solved([program] * 2, answer_type)
     assert result.error is not None and result.error.type == "AnswerType"
-    assert told in result.error.message, result.error.message
+    assert message in result.error.message, result.error.message
     assert len(result.error.message) < 1000
 
 
 @pytest.mark.parametrize(
     "kind", ["float", "bool", "str", "date", "Decimal", "choice:a,b", "list[str]", "None", "datetime"]
 )
-def test_a_number_too_long_to_write_is_no_accident(kind: str) -> None:
+def test_number_too_long_to_print_does_not_fit(kind: str) -> None:
     result, _ = solved(["answer = 10**5000"] * 2, kind, method=compose("coc"))
     assert result.error is not None and result.error.type == "AnswerType"
     assert "<int of 16610 bits>" in result.error.message
@@ -326,7 +326,7 @@ def test_a_number_too_long_to_write_is_no_accident(kind: str) -> None:
 @pytest.mark.parametrize(
     ("first", "more"), [("[x, x]", "[{}]"), ("{k: v}", "{{<<: [{}]}}"), ("{k: v}", "{{{}: 1}}"), ("{<<: {k: v}}", "x")]
 )
-def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
+def test_yaml_that_expands_exponentially_is_refused(first: str, more: str) -> None:
     lines = [f"a0: &a0 {first}"] + [f"a{n}: &a{n} {more.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 12)]
     result, _ = solved([f"answer = {chr(10).join(lines)!r}"] * 2, "yaml")
     assert result.error is not None and "is not YAML" in result.error.message
@@ -334,7 +334,7 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer_type", "told"),
+    ("answer_type", "message"),
     [
         ("nonsense", "unknown answer type 'nonsense'"),
         ("choice:", "choice: requires labels"),
@@ -351,14 +351,14 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
         (object(), "as an answer type"),
     ],
 )
-def test_no_answer_type(answer_type: Any, told: str) -> None:
+def test_invalid_answer_types(answer_type: Any, message: str) -> None:
     lm = ScriptedLM(["answer = 1"])
-    with pytest.raises(InputError, match=told.replace("(", r"\(")):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
         solve("What?", lm, answer_type=answer_type)
     assert not lm.requests
 
 
-def test_a_misfit_does_not_quote_all_of_a_schema() -> None:
+def test_error_does_not_quote_a_huge_schema() -> None:
     schema = {"type": ["integer"] * 100_000}
     result, lm = solved(["answer = 'x'"] * 2, schema)
     assert result.error is not None and "is not of type integer" in result.error.message
@@ -369,9 +369,7 @@ def test_a_misfit_does_not_quote_all_of_a_schema() -> None:
 @pytest.mark.parametrize(
     ("module", "answer_type", "extra"), [("yaml", "yaml", "yaml"), ("jsonschema", {"pattern": "a"}, "schema")]
 )
-def test_a_package_that_is_missing_is_named(
-    module: str, answer_type: Any, extra: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_package_is_named(module: str, answer_type: Any, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(InputError, match=rf"pip install 'chainofcode\[{extra}\]'"):
         solve("What?", ScriptedLM([]), answer_type=answer_type)
@@ -382,7 +380,7 @@ def test_a_package_that_is_missing_is_named(
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    path = tmp_path / "shop?#%20.db"  # a name that a URI would read otherwise
+    path = tmp_path / "shop?#%20.db"  # characters that have a meaning in URIs
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE sales (item TEXT, price REAL, photo BLOB)")
     rows = [(f"item {n}", n / 2, b"\0x") for n in range(1500)]
@@ -397,17 +395,17 @@ def queried(query: str, database: Path | None = None) -> Result:
     return solved([program, program], "sql", database=str(database) if database else None)[0]
 
 
-def test_the_rows_are_the_answer(shop: Path) -> None:
+def test_rows_of_query_are_the_answer(shop: Path) -> None:
     lm = ScriptedLM(["answer = 'SELECT item, price, price, photo FROM sales ORDER BY price DESC LIMIT 1;'"])
     result = solve("What?", lm, answer_type="sql", database=str(shop), method=compose(repairs=2))
     assert result.answer == [{"item": "item 1499", "price": 749.5, "price_2": 749.5, "photo": b"\0x"}]
     assert "CREATE TABLE sales (item TEXT" in lm.requests[0][-1].content
-    assert len(lm.requests) == 1  # a query may stand in a program as it is
+    assert len(lm.requests) == 1  # a program may contain the query as a constant
     answer = result.trace.answer
     assert answer is not None and "ORDER BY price DESC" in answer.said
 
 
-def test_a_query_that_fails_is_repaired(shop: Path) -> None:
+def test_failing_query_is_repaired(shop: Path) -> None:
     replies = ["answer = 'SELECT colour FROM sales'", "answer = 'SELECT count(*) AS n FROM sales'"]
     result, lm = solved(replies, "sql", database=str(shop))
     assert result.answer == [{"n": 1500}]
@@ -437,7 +435,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("query", HOSTILE)
-def test_nothing_but_reading(query: str, shop: Path) -> None:
+def test_queries_only_read(query: str, shop: Path) -> None:
     before = shop.read_bytes()
     result = queried(query, shop)
     assert result.error is not None and result.error.type == "AnswerType", result
@@ -446,12 +444,12 @@ def test_nothing_but_reading(query: str, shop: Path) -> None:
 
 
 @pytest.mark.parametrize("query", [query for query in HOSTILE if "SELECT load" not in query and "pragma_" not in query])
-def test_syntax_alone(query: str) -> None:
+def test_hostile_queries_fail_without_a_database(query: str) -> None:
     assert queried(query).reason == "error"
 
 
 @pytest.mark.parametrize("query", ["/**/" * 60 + "x", "/*" * 5000, " -- \n" * 3000 + "x", "/* */ " * 3000 + "x"])
-def test_comments_without_a_statement_end_soon(query: str) -> None:
+def test_comments_without_statement_are_rejected_quickly(query: str) -> None:
     started = time.monotonic()
     with pytest.raises(Misfit, match="only reads"):
         sql.Query(None).read(query)
@@ -464,8 +462,8 @@ def test_comments_before_a_statement() -> None:
 
 
 @pytest.mark.parametrize("query", ["SELECT 1; SELECT 2", "SELECT ';'; SELECT 2", "SELECT 1;; SELECT 2"])
-def test_two_statements_are_called_two(query: str) -> None:
-    """Before an engine sees them: some engines run both."""
+def test_two_statements_are_recognised(query: str) -> None:
+    """They are refused before an engine sees them, because some engines run both."""
     with pytest.raises(Misfit, match="more than one statement"):
         sql.Query(None).read(query)
     assert sql.Query(None).read("SELECT ';'") == "SELECT ';'"
@@ -473,7 +471,7 @@ def test_two_statements_are_called_two(query: str) -> None:
 
 def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "MAX_SECONDS", 0.5)
-    for query, told in [
+    for query, message in [
         ("SELECT * FROM sales", "over 1,000 rows"),
         ("SELECT count(*) FROM sales a, sales b, sales c, sales d", "it took over 0.5 seconds"),
         ("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c", "over 1,000 rows"),
@@ -485,7 +483,7 @@ def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("SELECT " + "a" * 20_001, "20,000 characters"),
     ]:
         result = queried(query, shop)
-        assert result.error is not None and told in result.error.message, result
+        assert result.error is not None and message in result.error.message, result
 
 
 def test_memory_of_queries_is_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -500,37 +498,37 @@ def test_memory_of_queries_is_bounded(shop: Path, monkeypatch: pytest.MonkeyPatc
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 50_000
 
 
-def test_a_database_with_a_log_is_left_as_it_is(tmp_path: Path) -> None:
+def test_database_with_write_ahead_log_is_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("CREATE TABLE t AS SELECT 1 AS a")
     connection.commit()
-    assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]  # it is in the log alone
+    assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]  # the row is only in the log
     connection.close()
     assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]
-    assert [one.name for one in tmp_path.iterdir()] == ["log.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["log.db"]
 
 
-def test_no_column_takes_the_place_of_another(shop: Path) -> None:
+def test_duplicate_column_names_are_numbered(shop: Path) -> None:
     assert sql.Query(shop).read("SELECT 1 AS a_3, 2 AS a, 3 AS a, 4 AS a, 5 AS a_2") == [
         {"a_3": 1, "a": 2, "a_4": 3, "a_5": 4, "a_2": 5}
     ]
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (None, "No such file"),
         (b"", "not a SQLite or DuckDB database"),
         (b"SQLite format 3\0" + b"junk" * 999, "cannot read the database"),
     ],
 )
-def test_no_database(content: bytes | None, told: str, tmp_path: Path) -> None:
+def test_invalid_databases(content: bytes | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         solve("What?", ScriptedLM([]), answer_type="sql", database=str(path))
     with pytest.raises(InputError, match="Is a directory"):
         solve("What?", ScriptedLM([]), answer_type="sql", database=str(tmp_path))
@@ -564,14 +562,14 @@ def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(Misfit, match=r"fails|only reads|more than one"):
             database.read(query)
-        assert {one.name for one in tmp_path.iterdir()} == {path.name, secret.name}
+        assert {file.name for file in tmp_path.iterdir()} == {path.name, secret.name}
     assert secret.read_text() == "a\n1\n"
 
 
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def asked(tmp_path: Path, reply: str, *arguments: str | Path) -> Any:
+def ask_scripted(tmp_path: Path, reply: str, *arguments: str | Path) -> Any:
     script = tmp_path / "s.jsonl"
     script.write_text("\n".join([json.dumps(reply)] * 2))
     return coc(
@@ -579,7 +577,7 @@ def asked(tmp_path: Path, reply: str, *arguments: str | Path) -> Any:
     )
 
 
-def test_the_command(tmp_path: Path, shop: Path) -> None:
+def test_typed_answers_on_the_command_line(tmp_path: Path, shop: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text(json.dumps(SCHEMA))
     for reply, answer_type, printed in [
@@ -589,15 +587,15 @@ def test_the_command(tmp_path: Path, shop: Path) -> None:
         ("answer = 'b'.upper()", "choice:A,B", "B"),
         ("answer = '2024-02-03'.strip()", "date", "2024-02-03"),
     ]:
-        done = asked(tmp_path, reply, "--type", answer_type)
+        done = ask_scripted(tmp_path, reply, "--type", answer_type)
         assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
     query = "answer = 'SELECT item, photo FROM sales LIMIT 1'"
-    done = asked(tmp_path, query, "--type", "sql", "--database", shop)
+    done = ask_scripted(tmp_path, query, "--type", "sql", "--database", shop)
     assert json.loads(done.stdout) == [{"item": "item 0", "photo": {"$bytes": "AHg="}}]
-    done = asked(tmp_path, "answer = 'dunno'", "--type", "int", "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["error"]["type"]) == (1, "AnswerType")
-    done = asked(tmp_path, "answer = 1", "--type", "nonsense")
+    done = ask_scripted(tmp_path, "answer = 'dunno'", "--type", "int", "--json")
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["error"]["type"]) == (1, "AnswerType")
+    done = ask_scripted(tmp_path, "answer = 1", "--type", "nonsense")
     assert done.returncode == 2 and "unknown answer type 'nonsense'" in done.stderr
-    done = asked(tmp_path, "answer = 1", "--database", shop)
+    done = ask_scripted(tmp_path, "answer = 1", "--database", shop)
     assert done.returncode == 2 and "a database requires the answer type sql" in done.stderr

@@ -1,4 +1,4 @@
-"""Anthropic's protocol against a server that speaks it, and against one that misbehaves: nothing hangs, nothing leaks."""
+"""Anthropic's protocol, with a correct server and with ones that misbehave: nothing hangs and no key leaks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refusal(text: str) -> Any:
 
 
 def keys(headers: dict[str, str]) -> set[str]:
-    """Older versions of the package send a key as one, newer ones as a bearer's."""
+    """Older versions of the package send the key in `x-api-key`, newer ones as a bearer token."""
     sent = (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
     return {key for key in sent if key}
 
@@ -63,11 +63,11 @@ def keys(headers: dict[str, str]) -> set[str]:
 def test_a_reply_with_malformed_counts(endpoint: Any) -> None:
     endpoint.script[:] = [{**GOOD, "usage": one} for one in ("much", {"input_tokens": "12", "output_tokens": 1e308})]
     model = lm(endpoint)
-    prompt = sum(len(message.content) for message in ASK) // 4  # as it is estimated
+    prompt = sum(len(message.content) for message in ASK) // 4  # the estimate without counts
     assert [ask(model)[0].usage for _ in range(2)] == [Usage(1, prompt, 1, None), Usage(1, prompt, 10**9, None)]
 
 
-def test_what_is_asked_and_answered(endpoint: Any) -> None:
+def test_request_and_reply(endpoint: Any) -> None:
     (reply,) = ask(lm(endpoint), stop=["END", "\n"], seed=7, max_tokens=50, temperature=0.5)
     assert (reply.text, reply.finish_reason) == ("Yes.", "stop")
     assert reply.usage == Usage(1, 912, 3, None, 800)
@@ -80,7 +80,7 @@ def test_what_is_asked_and_answered(endpoint: Any) -> None:
     assert "tools" not in body
 
 
-def test_what_comes_again_is_marked(endpoint: Any) -> None:
+def test_repeated_parts_are_marked_for_caching(endpoint: Any) -> None:
     parts = [
         ("system", "rules"), ("system", "examples " * 500), ("user", "first"), ("user", "more"), ("assistant", "reply"),
         ("user", "program"), ("user", "earlier calls"), ("user", ""), ("user", "this call"),
@@ -89,13 +89,13 @@ def test_what_comes_again_is_marked(endpoint: Any) -> None:
     body = endpoint.seen[0][1]
     assert [turn["role"] for turn in body["messages"]] == ["user", "assistant", "user"]
     blocks = body["system"] + [block for turn in body["messages"] for block in turn["content"]]
-    assert [block["text"] for block in blocks] == [text for _, text in parts if text]  # empty ones would be refused
+    assert [block["text"] for block in blocks] == [text for _, text in parts if text]  # the API refuses empty blocks
     assert [block["text"] for block in blocks if "cache_control" in block] == ["examples " * 500, "earlier calls"]
     assert all(block.get("cache_control", AGAIN) == AGAIN for block in blocks)
 
 
 def test_images_come_before_the_text_about_them(endpoint: Any) -> None:
-    """As the documentation of vision says (November 2026); what comes again still ends before them."""
+    """As the documentation of vision recommends (November 2026); the cached part still ends before the images."""
     images = (Image(b"GIF89a", "image/gif"), Image(b"\xff\xd8\xff", "image/jpeg"))
     ask(lm(endpoint), [Message("user", "program " * 500), Message("user", "this call", images=images)])
     (turn,) = endpoint.seen[0][1]["messages"]
@@ -108,14 +108,14 @@ def test_images_come_before_the_text_about_them(endpoint: Any) -> None:
 
 
 def test_the_largest_image_is_within_the_limit(endpoint: Any) -> None:
-    """5 MB for each image (documentation of vision, November 2026), counted as they are sent."""
+    """5 MB for each image (documentation of vision, November 2026), counted in base64."""
     image = Image(b"\xff\xd8\xff" + bytes(MAX_IMAGE_BYTES - 3), "image/jpeg")
     ask(lm(endpoint), [Message("user", "this call", images=(image,))])
     sent = endpoint.seen[0][1]["messages"][0]["content"][0]["source"]["data"]
     assert 4_900_000 < len(sent) <= 5_000_000
 
 
-def test_a_schema_is_the_input_of_a_tool_that_must_be_called(endpoint: Any) -> None:
+def test_schema_is_sent_as_forced_tool(endpoint: Any) -> None:
     endpoint.script[:] = [CALLED]
     (reply,) = ask(lm(endpoint), schema=SCHEMA, stop=["\n"])
     assert json.loads(reply.text) == {"value": True}
@@ -126,7 +126,7 @@ def test_a_schema_is_the_input_of_a_tool_that_must_be_called(endpoint: Any) -> N
     assert "stop_sequences" not in body
 
 
-def test_what_a_model_refuses_is_not_sent_again(endpoint: Any) -> None:
+def test_rejected_options_are_not_sent_again(endpoint: Any) -> None:
     endpoint.script[:] = [
         refusal("`temperature` is deprecated for this model."),
         refusal("thinking.type: disabled is not supported for this model."),
@@ -145,14 +145,14 @@ def test_what_a_model_refuses_is_not_sent_again(endpoint: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
         "tools.0.input_schema.type: Field required",
     ],
 )
-def test_a_schema_that_is_refused_is_left_out(endpoint: Any, said: str) -> None:
-    endpoint.script[:] = [refusal(said), GOOD, GOOD, CALLED]
+def test_rejected_schema_is_left_out(endpoint: Any, message: str) -> None:
+    endpoint.script[:] = [refusal(message), GOOD, GOOD, CALLED]
     model = lm(endpoint)
     assert [ask(model, schema=SCHEMA)[0].text for _ in range(2)] == ["Yes.", "Yes."]
     ask(model, schema={"type": "object"})
@@ -160,7 +160,7 @@ def test_a_schema_that_is_refused_is_left_out(endpoint: Any, said: str) -> None:
     assert not any("output_config" in body for _, body in endpoint.seen)
 
 
-def test_what_fails_for_another_reason_switches_nothing_off(endpoint: Any) -> None:
+def test_other_errors_disable_no_options(endpoint: Any) -> None:
     words = "messages.0: the text on temperature and thinking is not supported"
     endpoint.script[:] = [refusal(words), refusal("tool_choice: no"), refusal("prompt is too long"), CALLED]
     model = lm(endpoint)
@@ -172,7 +172,7 @@ def test_what_fails_for_another_reason_switches_nothing_off(endpoint: Any) -> No
     assert {"temperature", "thinking", "tools", "tool_choice"} <= endpoint.seen[-1][1].keys()
 
 
-def test_a_reply_is_cut_where_the_endpoint_would_not(endpoint: Any) -> None:
+def test_stop_sequences_that_the_api_rejects_are_applied_locally(endpoint: Any) -> None:
     long = [{"type": "text", "text": "one\ntwo"}]
     endpoint.script[:] = [{**GOOD, "content": long, "stop_reason": "max_tokens"}]
     (reply,) = ask(lm(endpoint), stop=["\n"])
@@ -185,8 +185,8 @@ def test_a_reply_is_cut_where_the_endpoint_would_not(endpoint: Any) -> None:
     ("model", "least"),
     [("claude-opus-5", 512), ("claude-sonnet-5", 1024), ("claude-haiku-4-5-20251001", 4096), ("claude-opus-4-6", 4096)],
 )
-def test_marks_are_sent_from_the_minimum_of_the_model_on(endpoint: Any, model: str, least: int) -> None:
-    """Below it, a mark is ignored (documentation as of October 2026)."""
+def test_cache_marks_are_sent_from_minimum_of_model(endpoint: Any, model: str, least: int) -> None:
+    """Below the minimum, the API ignores a mark (documentation as of October 2026)."""
     for tokens, marks in ((least // 2, 0), (least, 1), (2 * least, 1)):
         endpoint.seen.clear()
         system = Message("system", "word" * tokens)
@@ -195,8 +195,8 @@ def test_marks_are_sent_from_the_minimum_of_the_model_on(endpoint: Any, model: s
         assert sum("cache_control" in block for block in blocks) == marks, (model, tokens)
 
 
-def test_the_first_reply_writes_the_cache_before_the_others_are_asked_for(endpoint: Any) -> None:
-    seen_at_reply: list[int] = []  # how many requests had come when each was answered
+def test_first_reply_writes_cache_before_other_requests(endpoint: Any) -> None:
+    seen_at_reply: list[int] = []  # the number of requests received when each was answered
 
     def act(e: Any) -> None:
         time.sleep(0.2)
@@ -215,7 +215,7 @@ def test_several_replies_are_several_requests(endpoint: Any) -> None:
     assert sum((reply.usage for reply in replies), Usage()).requests == 3
 
 
-def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
+def test_busy_endpoints_are_retried(endpoint: Any) -> None:
     endpoint.script[:] = [
         lambda e: e.reply(429, b'{"error": {"message": "slow down"}}', Retry_After="0.4"),
         lambda e: e.reply(500, b"oops"),
@@ -234,12 +234,12 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
         (cut, "the request to anthropic:some-model failed", True),
         (drip, "took over 1 s", True),
         (endless, "fails with 500", True),
-        (lambda e: e.reply(200, b"this is no JSON"), "no reply", True),
-        (lambda e: e.reply(200, b'{"content": "none"}'), "no reply", True),
-        (lambda e: e.reply(200, b'{"content": [{"type": "text", "text": 5}]}'), "no reply", True),
-        (lambda e: e.reply(200, b'{"content": [{"type": "tool_use", "input": [1]}]}'), "no reply", True),
-        (lambda e: e.reply(200, b'{"type": "error"}'), "no reply", True),
-        (lambda e: e.reply(200, b'[' * 100_000), "no reply", True),
+        (lambda e: e.reply(200, b"this is no JSON"), "malformed reply", True),
+        (lambda e: e.reply(200, b'{"content": "none"}'), "malformed reply", True),
+        (lambda e: e.reply(200, b'{"content": [{"type": "text", "text": 5}]}'), "malformed reply", True),
+        (lambda e: e.reply(200, b'{"content": [{"type": "tool_use", "input": [1]}]}'), "malformed reply", True),
+        (lambda e: e.reply(200, b'{"type": "error"}'), "malformed reply", True),
+        (lambda e: e.reply(200, b'[' * 100_000), "malformed reply", True),
         (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
         (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "ANTHROPIC_API_KEY", False),
         (lambda e: e.reply(403, b"not you"), "rejects the key", False),
@@ -261,25 +261,25 @@ def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transi
     assert time.monotonic() - started < 15
     assert words in str(caught.value)
     assert caught.value.is_transient == is_transient
-    told = "".join(traceback.format_exception(caught.value))
-    assert KEY not in told + repr(caught.value) + repr(caught.value.__context__) + repr(model)
+    text = "".join(traceback.format_exception(caught.value))
+    assert KEY not in text + repr(caught.value) + repr(caught.value.__context__) + repr(model)
     assert len(endpoint.seen) == 1
 
 
-def test_a_client_error_names_how_long_to_wait(endpoint: Any) -> None:
+def test_error_has_retry_after_of_endpoint(endpoint: Any) -> None:
     endpoint.script[:] = [lambda e: e.reply(429, b"{}", Retry_After="7")]
     with pytest.raises(LMError) as caught:
         ask(lm(endpoint))
     assert (caught.value.is_transient, caught.value.retry_seconds) == (True, 7.0)
 
 
-def test_nobody_is_there() -> None:
+def test_unreachable_endpoint() -> None:
     with pytest.raises(LMError, match="cannot be reached") as caught:
         ask(AnthropicLM("m", base_url="http://127.0.0.1:9", api_key=KEY))
     assert caught.value.is_transient
 
 
-def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_from_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another secret")
@@ -295,7 +295,7 @@ def test_known_prices(endpoint: Any) -> None:
     assert lm(endpoint).dollars(1000, 100) is None
 
 
-def test_without_the_package(tmp_path: Path) -> None:
+def test_missing_package(tmp_path: Path) -> None:
     (tmp_path / "anthropic.py").write_text("raise ModuleNotFoundError('not here', name='anthropic')")
     code = (
         f"import asyncio, sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom chainofcode import Message\n"
@@ -303,5 +303,5 @@ def test_without_the_package(tmp_path: Path) -> None:
         "try:\n    asyncio.run(AnthropicLM('m').complete([Message('user', 'hello')]))\n"
         "except Exception as error:\n    print(type(error).__name__, error)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert told == "LMError the package anthropic is missing: pip install 'chainofcode[anthropic]'\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output == "LMError the package anthropic is missing: pip install 'chainofcode[anthropic]'\n"

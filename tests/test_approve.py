@@ -1,4 +1,4 @@
-"""Tools on the command line: which they are, who approves of their use, and what a person sees of it."""
+"""Tools on the command line: how they are named, how their calls are approved, and what the user sees."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sent(shop: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("tool", "told"),
+    ("tool", "message"),
     [
         ("shop", "--tool must be MODULE:FUNCTION"),
         ("shop:", "--tool must be MODULE:FUNCTION"),
@@ -68,11 +68,11 @@ def sent(shop: Path) -> list[str]:
         ("os:open", "'open': that is a builtin"),
     ],
 )
-def test_a_tool_that_is_none(shop: Path, tool: str, told: str) -> None:
+def test_invalid_tools(shop: Path, tool: str, message: str) -> None:
     for command in (["run", "p.py"], ["ask", "What?", "--model", "scripted:script.jsonl"]):
         done = coc(*command, "--tool", tool, cwd=shop)
         assert done.returncode == 2
-        assert told in done.stderr
+        assert message in done.stderr
 
 
 def test_run(shop: Path) -> None:
@@ -91,7 +91,7 @@ def test_run_many(shop: Path) -> None:
     assert sent(shop) == ["Ann"] * 3
 
 
-def test_where_nobody_can_be_asked_it_is_refused(shop: Path) -> None:
+def test_calls_are_refused_without_a_terminal(shop: Path) -> None:
     done = coc("run", "p.py", *TOOLS, cwd=shop)
     assert done.returncode == 1
     assert "line 2: ToolError: send was not approved: there is no terminal to ask on" in done.stdout
@@ -100,12 +100,12 @@ def test_where_nobody_can_be_asked_it_is_refused(shop: Path) -> None:
     assert sent(shop) == []
     (shop / "p.py").write_text("try: send('Ann')\nexcept Exception as e: answer = str(e)")
     done = coc("run", "p.py", *TOOLS, cwd=shop)
-    assert done.stdout.startswith("answer: 'send was not approved")  # the program's to handle
+    assert done.stdout.startswith("answer: 'send was not approved")  # the program can handle the error
     assert "--approve never" in done.stderr
     assert sent(shop) == []
 
 
-def test_always_asks_about_read_only_tools_too(shop: Path) -> None:
+def test_always_includes_read_only_tools(shop: Path) -> None:
     done = coc("run", "p.py", *TOOLS, "--approve", "always", cwd=shop)
     assert "price was not approved" in done.stdout
 
@@ -124,7 +124,7 @@ def test_ask(shop: Path) -> None:
 
 
 def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]]) -> tuple[int, str]:
-    """Run in a pseudo-terminal, typing each text when its prompt is there; what was drawn, and the exit code."""
+    """Run in a pseudo-terminal, typing each text at its prompt; return the exit code and the output."""
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(shop)
@@ -134,7 +134,7 @@ def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]]) -> tu
     while time.monotonic() - started < 60:
         if left and left[0][0] in drawn[seen:].decode(errors="replace"):
             seen = len(drawn)
-            time.sleep(0.3)  # whatever still wants to draw over the prompt has the time to
+            time.sleep(0.3)  # leave time for anything that would draw over the prompt
             os.write(fd, left.pop(0)[1].encode())
         if select.select([fd], [], [], 0.1)[0]:
             try:
@@ -150,37 +150,37 @@ def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]]) -> tu
     return os.waitstatus_to_exitcode(status), drawn.decode()
 
 
-ASKED = "coc: the program wants to call send('Ann') — allow? [y/N] "
+PROMPT = "coc: the program wants to call send('Ann') — allow? [y/N] "
 ASK = ("ask", "What?", "--model", "scripted:script.jsonl", *TOOLS, "--repairs", "0", "--no-fallback")
 
 
 @pytest.mark.parametrize("command", [("run", "p.py", *TOOLS), ASK], ids=["run", "ask"])
-def test_yes(shop: Path, command: tuple[str, ...]) -> None:
-    code, drawn = in_terminal(shop, *command, typed=[(ASKED, "y\n")])
+def test_call_is_made_after_approval(shop: Path, command: tuple[str, ...]) -> None:
+    code, drawn = in_terminal(shop, *command, typed=[(PROMPT, "y\n")])
     assert code == 0, drawn
-    assert drawn.count(ASKED) == 1
+    assert drawn.count(PROMPT) == 1
     assert "price('fig') — allow" not in drawn
     assert sent(shop) == ["Ann"]
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "\x04", "why?\n"])
-def test_anything_else_is_no(shop: Path, typed: str) -> None:
-    code, drawn = in_terminal(shop, *ASK, typed=[(ASKED, typed)])
+def test_any_other_reply_refuses_the_call(shop: Path, typed: str) -> None:
+    code, drawn = in_terminal(shop, *ASK, typed=[(PROMPT, typed)])
     assert code == 1, drawn
     assert "send was not approved" in drawn
     assert "--approve never" not in drawn
     assert sent(shop) == []
 
 
-def test_nothing_is_drawn_over_the_question(shop: Path) -> None:
-    _, drawn = in_terminal(shop, *ASK, typed=[(ASKED, "y\n")])
-    before, _, after = drawn.partition(ASKED)
-    assert before.endswith("\x1b[J")  # what was drawn is gone
-    assert after.startswith("y\r\n")  # and nothing came in between
+def test_nothing_is_drawn_over_the_prompt(shop: Path) -> None:
+    _, drawn = in_terminal(shop, *ASK, typed=[(PROMPT, "y\n")])
+    before, _, after = drawn.partition(PROMPT)
+    assert before.endswith("\x1b[J")  # the live display is erased
+    assert after.startswith("y\r\n")  # and nothing was drawn after the prompt
     assert "send('Ann') → 3" in after
 
 
-def test_what_was_typed_before_is_no_answer(shop: Path) -> None:
+def test_input_typed_before_the_prompt_is_ignored(shop: Path) -> None:
     price = "price('fig') — allow? [y/N] "
     (shop / "p.py").write_text("x = price('fig')\n" + PROGRAM)
     always = ("run", "p.py", *TOOLS, "--approve", "always")
@@ -189,15 +189,15 @@ def test_what_was_typed_before_is_no_answer(shop: Path) -> None:
     assert sent(shop) == []
 
 
-def test_what_was_refused_is_not_asked_for_again(shop: Path) -> None:
+def test_user_is_not_asked_again_about_a_refused_call(shop: Path) -> None:
     (shop / "p.py").write_text("for _ in range(3):\n    try: send('Ann')\n    except Exception as e: answer = str(e)")
-    code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(ASKED, "n\n")])
+    code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(PROMPT, "n\n")])
     assert code == 0
-    assert drawn.count(ASKED) == 1
+    assert drawn.count(PROMPT) == 1
     assert sent(shop) == []
 
 
-def test_a_call_cannot_paint_over_the_question(shop: Path) -> None:
+def test_call_cannot_draw_over_the_prompt(shop: Path) -> None:
     (shop / "p.py").write_text("answer = send('\\x1b[2J\\r\\u202eBob' + 'x' * 9000)")
     shown = "x" * 900 + "') — allow? [y/N] "
     code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(shown, "n\n")])
@@ -208,7 +208,7 @@ def test_a_call_cannot_paint_over_the_question(shop: Path) -> None:
     assert "more characters" in question
 
 
-def test_all_of_a_long_call_can_be_seen_before_it_is_allowed(shop: Path) -> None:
+def test_long_call_can_be_shown_in_full_before_approval(shop: Path) -> None:
     (shop / "p.py").write_text("answer = send('x' * 4000 + '; rm -rf /' + 'x' * 4000)")
     end = "') — allow? [y/N] "
     code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(end, "all\n"), (end, "n\n")])
@@ -219,8 +219,8 @@ def test_all_of_a_long_call_can_be_seen_before_it_is_allowed(shop: Path) -> None
     assert sent(shop) == []
 
 
-def test_interrupting_the_question(shop: Path) -> None:
-    code, drawn = in_terminal(shop, *ASK, typed=[(ASKED, "\x03")])
+def test_interrupting_the_prompt(shop: Path) -> None:
+    code, drawn = in_terminal(shop, *ASK, typed=[(PROMPT, "\x03")])
     assert code == 130
     assert "coc: interrupted" in drawn
     assert "Traceback" not in drawn

@@ -1,4 +1,4 @@
-"""Files that programs leave in their scratch directories: they come back, bounded, and never where they should not."""
+"""Files that programs leave in their scratch directories: returned, bounded, and written only where they may be."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from chainofcode.sandbox.frames import FrameError, Reader, encode
 pytestmark = pytest.mark.skipif(not has_tier("A"), reason="a scratch directory needs tier A of the sandbox")
 
 
-def left(program: str, **options: Any) -> Result:
+def run_in_scratch(program: str, **options: Any) -> Result:
     return run(program, scratch=True, **options)
 
 
@@ -36,8 +36,8 @@ def unsent(result: Result) -> tuple[str, ...]:
     return result.trace.answer.unsent
 
 
-def test_files_come_back(tmp_path: Path) -> None:
-    result = left("""
+def test_files_are_returned(tmp_path: Path) -> None:
+    result = run_in_scratch("""
 import os
 os.makedirs('plots/old')
 open('plots/old/a.txt', 'w').write('ä')
@@ -57,17 +57,17 @@ answer = 1
         ("data.bin", 1_024_000), ("empty", 0), ("plots/old/a.txt", 2),
     ]  # fmt: skip
     assert answer.artifacts[1].sha256 == hashlib.sha256(b"").hexdigest()
-    assert "data.bin" not in str(left("answer = 2").artifacts)
+    assert "data.bin" not in str(run_in_scratch("answer = 2").artifacts)
 
 
-def test_what_failed_leaves_files_too() -> None:
-    result = left("open('x', 'w').write('half')\n1 / 0")
+def test_failed_program_leaves_files() -> None:
+    result = run_in_scratch("open('x', 'w').write('half')\n1 / 0")
     assert result.reason == "error"
     assert result.artifacts == {"x": b"half"}
-    assert not left("open('x', 'w').write('half')\nimport os\nos._exit(3)").artifacts
+    assert not run_in_scratch("open('x', 'w').write('half')\nimport os\nos._exit(3)").artifacts
 
 
-def test_without_scratch_nothing_comes() -> None:
+def test_no_files_without_scratch_directory() -> None:
     assert not run("answer = 1").artifacts
     with pytest.raises(SandboxError, match="no scratch directory"):
         run("answer = 1", scratch=True, sandbox="none")
@@ -86,17 +86,17 @@ plt.savefig('plot.png')
 plt.savefig('plot.svg')
 answer = matplotlib.get_backend()
 """
-    result = left(program, packages=["matplotlib"])
+    result = run_in_scratch(program, packages=["matplotlib"])
     assert result.answer.lower() == "agg", result
     assert list(result.artifacts) == ["plot.png", "plot.svg"]
     assert result.artifacts["plot.png"].startswith(b"\x89PNG")
-    assert left(program, packages=["matplotlib"]).artifacts["plot.png"] == result.artifacts["plot.png"]
+    assert run_in_scratch(program, packages=["matplotlib"]).artifacts["plot.png"] == result.artifacts["plot.png"]
 
 
-def test_a_question_that_leaves_a_file() -> None:
+def test_files_of_a_question() -> None:
     lm = ScriptedLM(["open('a.txt', 'w').write('no')\nanswer = 1 / 0", "open('b.txt', 'w').write('yes')\nanswer = 1"])
     result = solve("What?", lm, scratch=True, method=compose(repairs=1))
-    assert result.artifacts == {"b.txt": b"yes"}  # of the program that answered
+    assert result.artifacts == {"b.txt": b"yes"}  # only those of the program that answered
     assert "working directory are kept" in lm.requests[0][-1].content
     replies = [f"open('a.txt', 'w').write('{n}')\nanswer = len('ab') + {n // 2}" for n in range(3)]
     result = solve("What?", ScriptedLM(replies), scratch=True, method=compose(votes=3))
@@ -106,9 +106,9 @@ def test_a_question_that_leaves_a_file() -> None:
 # --- bounds -------------------------------------------------------------------------------------------------------
 
 
-def test_links_and_hidden_files_stay(tmp_path: Path) -> None:
+def test_links_and_hidden_files_are_not_returned(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("granted, not written")
-    result = left(
+    result = run_in_scratch(
         """
 import os
 os.symlink('/etc/passwd', 'passwd')
@@ -128,7 +128,7 @@ answer = 1
     assert not result.artifacts and not unsent(result)
 
 
-def test_what_cannot_be_read_does_not_keep_the_rest() -> None:
+def test_unreadable_files_do_not_block_others() -> None:
     program = """
 import os
 os.mkdir('shut')
@@ -137,13 +137,13 @@ for name in ('a', 'shut/b', 'z'):
 os.chmod('a', 0); os.chmod('shut', 0)
 answer = 1
 """
-    result = left(program)
+    result = run_in_scratch(program)
     assert result.artifacts == {"z": b"z"}
     assert sorted(unsent(result)) == ["a: Permission denied", "shut: Permission denied"]
 
 
-def test_large_files_stay() -> None:
-    result = left(f"""
+def test_large_files_are_not_returned() -> None:
+    result = run_in_scratch(f"""
 open('huge', 'wb').truncate({MAX_FILE_BYTES + 1})
 for n in range(7): open(f'part{{n}}', 'wb').truncate({MAX_FILE_BYTES})
 answer = 1
@@ -155,7 +155,7 @@ answer = 1
 
 
 def test_a_million_files() -> None:
-    result = left(
+    result = run_in_scratch(
         """
 made = 0
 try:
@@ -173,8 +173,8 @@ except OSError as error:
     assert len(unsent(result)) <= 20
 
 
-def test_names_that_are_no_text() -> None:
-    result = left(r"""
+def test_names_that_are_not_plain_text() -> None:
+    result = run_in_scratch(r"""
 for name in (b'\xff\xfe', 'a\nb', 'a\x1b[31mb', 'x' * 250, 'b\\c', ' ', 'a:b', '-rf'):
     open(name, 'w').close()
 import os
@@ -185,8 +185,10 @@ answer = 1
     assert len(unsent(result)) == 5 and all(line.isprintable() or "\\" in repr(line) for line in unsent(result))
 
 
-def test_a_program_that_breaks_what_we_use() -> None:
-    result = left("import os\nopen('x', 'w').close()\nos.scandir = os.open = lambda *a, **k: 1 / 0\nanswer = 1")
+def test_program_that_breaks_os_functions() -> None:
+    result = run_in_scratch(
+        "import os\nopen('x', 'w').close()\nos.scandir = os.open = lambda *a, **k: 1 / 0\nanswer = 1"
+    )
     assert (result.reason, result.artifacts) == ("answered", {})
     assert unsent(result) == ("the rest: ZeroDivisionError: division by zero",)
 
@@ -227,19 +229,19 @@ HOSTILE = {
 
 @pytest.mark.parametrize("how", HOSTILE)
 def test_hostile_guests(how: str) -> None:
-    result = left(f"{WIRE}\n{HOSTILE[how]}\nanswer = 1")
+    result = run_in_scratch(f"{WIRE}\n{HOSTILE[how]}\nanswer = 1")
     assert result.reason == "guest died", result
     assert result.error is not None and "it broke the protocol: " in result.error.message
     for name in result.artifacts:
         assert is_name(name)
 
 
-def test_a_guest_without_scratch_sends_none() -> None:
+def test_guest_without_scratch_directory_may_send_no_files() -> None:
     result = run(f"{WIRE}\nwrote('a')\nanswer = 1")
     assert result.error is not None and "without a scratch directory" in result.error.message
 
 
-def test_what_does_not_come_is_bounded() -> None:
+def test_list_of_unsent_files_is_bounded() -> None:
     reader = Reader(1 << 20, 1 << 20, may_write=True)
     reader.feed(encode({"type": "ended", "reason": "answered", "unsent": ["x"] * 100}))
     with pytest.raises(FrameError, match="over 20 files"):
@@ -249,7 +251,7 @@ def test_what_does_not_come_is_bounded() -> None:
 # --- written by the host ------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_written_outside_or_over(tmp_path: Path) -> None:
+def test_host_writes_nothing_outside_and_overwrites_nothing(tmp_path: Path) -> None:
     into, outside = tmp_path / "into", tmp_path / "outside"
     into.mkdir()
     outside.mkdir()
@@ -273,7 +275,7 @@ def test_nothing_is_written_outside_or_over(tmp_path: Path) -> None:
         artifacts.write({"x": b"new"}, into / "plot.png")
 
 
-def test_names_that_become_one(tmp_path: Path) -> None:
+def test_names_that_collide_when_sanitised(tmp_path: Path) -> None:
     names = ["q?", "q_/x", "q_/y", "q*/x", "z/a", "z"]
     written = artifacts.write({name: name.encode() for name in names}, tmp_path)
     assert {name: path.read_bytes().decode() for name, path in written.items()} == {name: name for name in names}
@@ -281,7 +283,7 @@ def test_names_that_become_one(tmp_path: Path) -> None:
     assert written["z"] == tmp_path / "z.2"
 
 
-def test_one_file_that_fails_does_not_keep_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_failing_file_does_not_block_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number in range(1, 1000):
         (tmp_path / (f"full.{number}" if number > 1 else "full")).write_text("taken")
     names = ["a", "𝄞" * 100, "full", "d/" + "é" * 195, "z"]
@@ -292,7 +294,7 @@ def test_one_file_that_fails_does_not_keep_the_others(tmp_path: Path, capsys: py
     assert "cannot write 'full' into" in capsys.readouterr().err
 
 
-def test_the_command_keeps_what_comes_after_a_long_name(tmp_path: Path) -> None:
+def test_command_keeps_files_after_a_long_name(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text(f"{WIRE}\nwrote('𝄞' * 100)\nwrote('after.txt')\nopen('last.txt', 'w').write('z')\nanswer = 1")
     done = coc("run", program, "--artifacts", tmp_path / "out")
@@ -316,7 +318,7 @@ answer = 1
 """
 
 
-def test_the_command_keeps_all_files_around_hostile_names(tmp_path: Path) -> None:
+def test_command_keeps_all_files_despite_hostile_names(tmp_path: Path) -> None:
     program, out = tmp_path / "p.py", tmp_path / "out"
     program.write_text(HOSTILE_NAMES)
     done = coc("run", program, "--artifacts", out)
@@ -353,7 +355,7 @@ class Terminal(io.StringIO):
         ({}, ""),
     ],
 )
-def test_pictures_where_they_can_be_shown(environment: dict[str, str], starts: str) -> None:
+def test_images_in_terminals_that_support_them(environment: dict[str, str], starts: str) -> None:
     terminal = Terminal()
     artifacts.show(png(1, 1), terminal, environment)
     assert terminal.getvalue().startswith(starts) and bool(terminal.getvalue()) == bool(starts)
@@ -361,15 +363,15 @@ def test_pictures_where_they_can_be_shown(environment: dict[str, str], starts: s
         silent = Terminal()
         artifacts.show(data, silent, environment)
         assert not silent.getvalue()
-    paper = io.StringIO()
-    artifacts.show(png(1, 1), paper, environment)
-    assert not paper.getvalue()
+    pipe = io.StringIO()
+    artifacts.show(png(1, 1), pipe, environment)
+    assert not pipe.getvalue()
 
 
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_artifacts_on_the_command_line(tmp_path: Path) -> None:
     program, script = tmp_path / "p.py", tmp_path / "s.jsonl"
     program.write_text("open('a.txt', 'w').write('hi')\nanswer = len('ab')")
     script.write_text(json.dumps(program.read_text()))
@@ -394,14 +396,14 @@ def test_bad_directories(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("answer = 1")
     done = coc("run", program, "--artifacts", program)
-    assert done.returncode == 2 and "takes a directory, not the file" in done.stderr
+    assert done.returncode == 2 and "must be a directory, not the file" in done.stderr
     done = coc("run", tmp_path / "x.jsonl", "--artifacts", tmp_path)
     assert done.returncode == 2 and "--artifacts works with one program" in done.stderr
     done = coc("run", program, "--artifacts", tmp_path / "out", "--sandbox", "none")
-    assert done.returncode == 2 and "there is no scratch directory" in done.stderr
+    assert done.returncode == 2 and "no scratch directory without a sandbox" in done.stderr
 
 
-def test_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "p.py"
     program.write_text(f"open('dot.png', 'wb').write({png(1, 1)!r})\nanswer = 1")
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")

@@ -1,4 +1,4 @@
-"""`coc ask`, `coc run --model` and `coc eval` as a person or a script meets them; and the same from Python."""
+"""`coc ask`, `coc run --model` and `coc eval` as a user or a script sees them, and the same from Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_answer_is_first_and_alone_on_standard_output(script: Path, tmp_path: Path) -> None:
+def test_standard_output_has_only_the_answer(script: Path, tmp_path: Path) -> None:
     done = coc("ask", QUESTION, "--model", f"scripted:{script}", "--trace", tmp_path / "t.jsonl")
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
     assert re.search(r"4  lm +if is_fruit\(item\): +is_fruit\('fig'\) → True", done.stderr)
@@ -59,18 +59,18 @@ def test_the_answer_is_first_and_alone_on_standard_output(script: Path, tmp_path
     assert shown.stdout.startswith("answer: 1\n")
 
 
-def test_json_says_everything(script: Path) -> None:
+def test_json_output(script: Path) -> None:
     done = coc("ask", QUESTION, "--model", f"scripted:{script}", "--json", "--quiet")
-    told = json.loads(done.stdout)
-    assert (told["answer"], told["value"], told["reason"], told["lm_calls"]) == ("1", 1, "answered", 2)
-    assert told["question"] == QUESTION
-    assert told["program"].startswith("items = ['fig', 'saw']")
-    assert told["usage"]["requests"] == 3
-    assert told["model"] == f"scripted:{script}"
+    record = json.loads(done.stdout)
+    assert (record["answer"], record["value"], record["reason"], record["lm_calls"]) == ("1", 1, "answered", 2)
+    assert record["question"] == QUESTION
+    assert record["program"].startswith("items = ['fig', 'saw']")
+    assert record["usage"]["requests"] == 3
+    assert record["model"] == f"scripted:{script}"
     assert done.stderr == ""
 
 
-def test_the_question_from_standard_input(script: Path) -> None:
+def test_question_from_standard_input(script: Path) -> None:
     done = subprocess.run(
         [*COC, "ask", "-", "--model", f"scripted:{script}", "--quiet"],
         input=QUESTION, capture_output=True, text=True, check=True, timeout=60,
@@ -89,14 +89,14 @@ def test_the_question_from_standard_input(script: Path) -> None:
         ("print('said')", "said"),
     ],
 )
-def test_answers_in_words(program: str, printed: str, tmp_path: Path) -> None:
+def test_answers_as_text(program: str, printed: str, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(f"```python\n{program}\n```"))
     done = coc("ask", "What?", "--model", f"scripted:{path}", "--quiet", "--repairs", "0")
     assert done.stdout == printed + "\n", done.stderr
 
 
-def test_no_answer_says_why_and_where(tmp_path: Path) -> None:
+def test_failure_names_cause_and_line(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps("```python\nx = 1\nanswer = x / 0\n```"))
     done = coc("ask", "What?", "--model", f"scripted:{path}", "--repairs", "0", "--no-fallback")
@@ -105,7 +105,7 @@ def test_no_answer_says_why_and_where(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["ask", ""], "the question is empty"),
         (["ask", "x" * 100_001], "100,000 are allowed"),
@@ -122,13 +122,13 @@ def test_no_answer_says_why_and_where(tmp_path: Path) -> None:
         (["ask", "What?", "--model", "scripted:README.md", "--trace", "none/t"], "there is no directory none"),
     ],
 )
-def test_bad_input(arguments: list[str], told: str) -> None:
+def test_bad_input(arguments: list[str], message: str) -> None:
     done = coc(*arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
-def test_a_budget(tmp_path: Path) -> None:
+def test_limit_on_calls(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(json.dumps(r) for r in ["```python\nanswer = [f(n) for n in range(9)]\n```", *["1"] * 9]))
     done = coc("ask", "What?", "--model", f"scripted:{path}", "--limit", "calls=3")
@@ -136,7 +136,7 @@ def test_a_budget(tmp_path: Path) -> None:
     assert "limit:calls" in done.stderr
 
 
-def test_a_budget_spent_before_there_is_a_program_is_an_end() -> None:
+def test_budget_spent_before_the_program_ends_the_run() -> None:
     from chainofcode.lm.wrappers import Budgeted
 
     lm = Budgeted(ScriptedLM(["answer = 1"]), calls=1)
@@ -152,14 +152,14 @@ def test_run_with_a_model(script: Path, tmp_path: Path) -> None:
     values = tmp_path / "v.jsonl"
     values.write_text('{"call": "is_fruit(\'saw\')", "value": true}')
     done = coc("run", program, "--model", f"scripted:{script}", "--values", values, "--json")
-    assert json.loads(done.stdout)["value"] == 2  # what is known is not asked
+    assert json.loads(done.stdout)["value"] == 2  # a known value is not requested
     records = tmp_path / "r.jsonl"
     records.write_text(json.dumps({"id": "a", "program": PROGRAM}) + "\n" + json.dumps({"id": "b", "program": PROGRAM}))
     done = coc("run", records, "--model", f"scripted:{script}")
     assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [1, 1]
 
 
-def test_eval_counts_apart(tmp_path: Path) -> None:
+def test_eval_counts_each_outcome(tmp_path: Path) -> None:
     suite, path = tmp_path / "suite.jsonl", tmp_path / "s.jsonl"
     samples = [
         {"id": "a", "program": "answer = f(1)", "targets": [1], "kind": "k"},
@@ -170,25 +170,25 @@ def test_eval_counts_apart(tmp_path: Path) -> None:
     suite.write_text("\n".join(map(json.dumps, samples)))
     replies = ["1", "2", "who knows", "not me", "```python\nanswer = question and 'Because.'\n```"]
     path.write_text("\n".join(map(json.dumps, replies)))
-    plainly = ("--repairs", "0", "--no-fallback")
-    done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *plainly)
+    no_retries = ("--repairs", "0", "--no-fallback")
+    done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *no_retries)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["verdict"] for line in lines[:-1]] == ["right", "wrong", "no answer", "right"]
     totals = lines[-1]
     assert (totals["right"], totals["wrong"], totals["no_answer"]) == (2, 1, 1)
     assert (totals["retries"], totals["format_failures"]) == (1, 1)
     path.write_text("\n".join(map(json.dumps, replies)))
-    table = coc("eval", suite, "--model", f"scripted:{path}", *plainly).stdout
+    table = coc("eval", suite, "--model", f"scripted:{path}", *no_retries).stdout
     assert table.startswith(f"{suite} with scripted:{path}: 2 of 4 right\n")
 
 
-def test_eval_goes_on_where_a_sample_cannot_be_run(tmp_path: Path) -> None:
+def test_eval_continues_after_a_sample_that_cannot_run(tmp_path: Path) -> None:
     suite, path = tmp_path / "suite.jsonl", tmp_path / "s.jsonl"
     samples = [{"id": f"\x1b[2J{n}", "program": f"answer = f({n})", "targets": [n], "kind": "\x07k"} for n in range(5)]
     suite.write_text("\n".join(map(json.dumps, samples)))
     path.write_text("\n".join(json.dumps({"when": f"call: f({n})", "reply": str(n)}) for n in (0, 1, 4)))
-    plainly = ("--repairs", "0", "--no-fallback", "--at-once", "1")
-    done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *plainly)
+    no_retries = ("--repairs", "0", "--no-fallback", "--at-once", "1")
+    done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *no_retries)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["verdict"] for line in lines[:-1]] == ["right", "right", "no answer", "no answer", "right"]
     assert (lines[2]["reason"], lines[-1]["right"], lines[-1]["no_answer"]) == ("not run", 3, 2)
@@ -213,7 +213,7 @@ def counted(lm: ScriptedLM, **ways: Any) -> tuple[str, int, int]:
     return score.verdict, score.calls, score.retries
 
 
-def test_retries_are_values_that_did_not_fit() -> None:
+def test_only_unfitting_values_count_as_retries() -> None:
     holes = "```python\nanswer = int(is_odd(3))\n```"
     assert counted(ScriptedLM([holes, "who knows", "true"])) == ("right", 3, 1)
     assert counted(ScriptedLM([holes, "who", "true", "false", "true"]), value_votes=3) == ("right", 4, 0)
@@ -230,7 +230,7 @@ def test_retries_are_values_that_did_not_fit() -> None:
         "right",
         3,
         0,
-    )  # fmt: skip - two programs, and the value that they share
+    )  # fmt: skip - two programs, and the value that both use
 
 
 def test_numbers_are_compared_as_numbers() -> None:
@@ -260,7 +260,7 @@ def test_numbers_are_compared_as_numbers() -> None:
     assert not is_same(10**6, 10**6 + 1)
 
 
-def test_a_line_of_a_suite_ends_where_it_ends(tmp_path: Path) -> None:
+def test_lines_of_a_suite_end_only_at_newlines(tmp_path: Path) -> None:
     suite = tmp_path / "suite.jsonl"
     lines = (
         '{"id": "a", "question": "one\u2028two\x85three", "target": 1}',
@@ -285,7 +285,7 @@ def test_scoring() -> None:
     assert not is_same(None, "no")
 
 
-def test_the_suites_are_whole() -> None:
+def test_suites_are_complete() -> None:
     emulation, questions, varied = load("emulation"), load("questions"), load("varied")
     assert (len(emulation), len(questions), len(varied)) == (40, 20, 300)
     for suite in (emulation, questions):
@@ -297,7 +297,7 @@ def test_the_suites_are_whole() -> None:
 
 
 def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[int, str]:
-    """Run in a pseudo-terminal; what it drew, and its exit code."""
+    """Run in a pseudo-terminal; return the exit code and the output."""
     pid, fd = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm", COLUMNS="100", LINES="30")
@@ -322,7 +322,7 @@ def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[
 
 @pytest.mark.parametrize("columns", [20, 30, 49, 50, 70, 100])
 def test_no_line_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is drawn is erased by its lines: one that wraps would leave half of itself."""
+    """The display erases its output line by line, so half of a line that wraps would remain."""
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("LINES", "30")
     monkeypatch.setenv("TERM", "xterm")
@@ -350,19 +350,19 @@ def wcwidth(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
+def test_questions_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps("```python\nanswer = len(question)\n```"))
     trace = tmp_path / "t.jsonl"
-    for question, given in ((b"caf\xe9?", None), (b"-", b"caf\xe9?")):
+    for question, stdin in ((b"caf\xe9?", None), (b"-", b"caf\xe9?")):
         done = subprocess.run(
             [*map(os.fsencode, COC), b"ask", question, b"--model", os.fsencode(f"scripted:{path}"), b"--json"]
             + [b"--trace", os.fsencode(trace)],
-            input=given, capture_output=True, check=False, timeout=60,
+            input=stdin, capture_output=True, check=False, timeout=60,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout)
-        assert (told["question"], told["value"]) == ("caf\\xe9?", 8)
+        record = json.loads(done.stdout)
+        assert (record["question"], record["value"]) == ("caf\\xe9?", 8)
         assert Trace.read(trace).question == "caf\\xe9?"
     done = subprocess.run(
         [*map(os.fsencode, COC), b"run", b"-", b"--question", b"caf\xe9?", b"--trace", os.fsencode(trace)],
@@ -371,7 +371,7 @@ def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
     assert done.stdout.startswith(b"answer: 5"), done.stderr
 
 
-def test_live_in_a_terminal(script: Path) -> None:
+def test_live_display_in_a_terminal(script: Path) -> None:
     code, drawn = in_terminal("ask", QUESTION, "--model", f"scripted:{script}")
     assert code == 0
     final = drawn.rpartition("\x1b[J")[2]
@@ -381,7 +381,7 @@ def test_live_in_a_terminal(script: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_an_answer_does_nothing_to_the_terminal(tmp_path: Path, more: tuple[str, ...]) -> None:
+def test_answer_cannot_control_the_terminal(tmp_path: Path, more: tuple[str, ...]) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(
         json.dumps("```python\nanswer = 'a' + chr(27) + ']0;pwned' + chr(7) + chr(155) + '2J\\nb' * 1\n```")
@@ -434,7 +434,7 @@ def test_solve() -> None:
     assert result.trace.program.source.startswith("items")
 
 
-def test_inputs_are_told_to_the_model() -> None:
+def test_prompt_contains_inputs() -> None:
     lm = ScriptedLM(["```python\nanswer = sum(prices)\n```"])
     result = asyncio.run(asolve("What is the sum?", lm, inputs={"prices": [1, 2, 3]}))
     assert result.answer == 6
@@ -484,8 +484,8 @@ def test_a_model_that_fails_is_an_error_not_an_answer() -> None:
 
 
 @pytest.mark.nightly
-def test_the_plumbing_with_a_real_model(small_model: Path) -> None:
-    """A model of 135 million parameters: nothing is said about its answers, only that they have the right types."""
+def test_values_of_a_real_model_have_the_right_types(small_model: Path) -> None:
+    """A model of 135 million parameters: the test checks only the types of its values."""
     program = """
 from datetime import date
 def when(event: str) -> date: ...
@@ -505,7 +505,7 @@ answer = [all(type(f) is bool for f in flags), type(total) in (int, float), labe
 
 
 @pytest.mark.skipif(not os.environ.get("COC_TEST_MODEL"), reason="COC_TEST_MODEL=1 asks the embedded model (1.1 GB)")
-def test_the_readmes_first_command() -> None:
+def test_first_command_of_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (question,) = re.findall(r'coc ask "([^"]+)"', readme)[:1]
     wanted = readme.partition(f'coc ask "{question}"')[2].partition("```text\n")[2].partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The page's files: compressed, kept by browsers until they change, and current after a change."""
+"""The page's files: compressed, cached by browsers until they change, and current after a change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield server
 
 
-def test_files_are_compressed_and_kept_for_good(server: Serving) -> None:
+def test_files_are_compressed_and_cached_permanently(server: Serving) -> None:
     page = server.client.get("/")
     assert page.headers["cache-control"] == "no-cache"
     places = re.findall(r'"(static/[^"]+)"', page.text)
@@ -35,7 +35,7 @@ def test_files_are_compressed_and_kept_for_good(server: Serving) -> None:
         packed = server.client.get(address, headers={"accept-encoding": "br, gzip"})
         plain = server.client.get(address, headers={"accept-encoding": "identity"})
         assert packed.headers["content-encoding"] == "gzip" and "content-encoding" not in plain.headers
-        assert packed.content == plain.content  # httpx has unpacked the first
+        assert packed.content == plain.content  # httpx decompresses the first
         assert packed.headers["content-type"] == plain.headers["content-type"]
         if name != "index.html":
             assert plain.content == (PAGE / name).read_bytes()
@@ -47,7 +47,7 @@ def test_files_are_compressed_and_kept_for_good(server: Serving) -> None:
     assert sizes["gzip"] < sizes["plain"] / 2.5, sizes
 
 
-def test_without_the_hash_a_browser_asks_each_time(server: Serving) -> None:
+def test_files_without_hash_are_revalidated(server: Serving) -> None:
     for address in ("/", "/static/app.js", "/static/0123456789abcdef/app.js"):
         reply = server.client.get(address)
         assert reply.status_code == 200 and reply.headers["cache-control"] == "no-cache"
@@ -58,7 +58,7 @@ def test_without_the_hash_a_browser_asks_each_time(server: Serving) -> None:
     assert httpx.head(f"{server.url}/static/app.js").status_code == 200
 
 
-def test_a_change_gives_new_addresses(tmp_path: Path) -> None:
+def test_changed_file_changes_the_version(tmp_path: Path) -> None:
     copy = Path(shutil.copytree(PAGE, tmp_path / "page"))
     before = Assets(copy).version
     assert before == Assets(PAGE).version
@@ -66,7 +66,7 @@ def test_a_change_gives_new_addresses(tmp_path: Path) -> None:
     assert Assets(copy).version != before
 
 
-def test_a_second_visit_loads_no_script_again(seen: Seen, server: Serving) -> None:
+def test_second_visit_loads_scripts_from_cache(seen: Seen, server: Serving) -> None:
     seen.page.goto(server.url)
     seen.wait_for("document.querySelectorAll('#method option').length > 1")
     seen.page.reload()

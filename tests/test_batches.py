@@ -1,4 +1,4 @@
-"""Batch endpoints, against stand-ins that speak the protocols: nothing is paid twice, nothing is lost, nothing hangs."""
+"""Batch endpoints, with stand-ins for the providers: no request is paid twice or lost, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from batch_servers import AnthropicServer, BatchServer, OpenAIServer, standing_in
+from batch_servers import AnthropicServer, BatchServer, OpenAIServer, stand_in_server
 from conftest import ROOT
 
 from chainofcode import LM, LMError, Message
@@ -42,9 +42,9 @@ PROVIDERS = {"openai": (OpenAIServer, "openai:m"), "anthropic": (AnthropicServer
 @pytest.fixture(params=PROVIDERS)
 def server(request: pytest.FixtureRequest) -> Iterator[Any]:
     kind, name = PROVIDERS[request.param]
-    with standing_in(kind()) as standing:
-        standing.name = name  # type: ignore[attr-defined]
-        yield standing
+    with stand_in_server(kind()) as stand_in:
+        stand_in.name = name  # type: ignore[attr-defined]
+        yield stand_in
 
 
 @pytest.fixture
@@ -54,18 +54,18 @@ def store(tmp_path: Path) -> Iterator[BatchStore]:
     store.close()
 
 
-class Told(list[str]):
-    """What people are shown, without progress."""
+class Notices(list[str]):
+    """The messages that users see, without those about progress."""
 
     def __call__(self, text: str, is_progress: bool) -> None:
         if not is_progress:
             self.append(text)
 
 
-def model(server: Any, store: BatchStore, told: Told | None = None, *, quiet: float = 0.2) -> LM:
-    """A model that sends batches soon, and looks at them often."""
+def model(server: Any, store: BatchStore, notices: Notices | None = None, *, quiet: float = 0.2) -> LM:
+    """A model that sends batches soon and polls them often."""
     return deferred(
-        server, BatchOptions(store, Told() if told is None else told, quiet_seconds=quiet, poll_seconds=0.02)
+        server, BatchOptions(store, Notices() if notices is None else notices, quiet_seconds=quiet, poll_seconds=0.02)
     )
 
 
@@ -77,20 +77,22 @@ def deferred(server: Any, options: BatchOptions) -> LM:
     return quick
 
 
-def asked(*texts: str) -> list[list[Message]]:
+def conversations(*texts: str) -> list[list[Message]]:
     return [[Message("system", "You are brief."), Message("user", text)] for text in texts]
 
 
 async def complete(lm: LM, *texts: str, **options: Any) -> list[Any]:
-    return await asyncio.gather(*(lm.complete(one, **options) for one in asked(*texts)), return_exceptions=True)
+    return await asyncio.gather(
+        *(lm.complete(messages, **options) for messages in conversations(*texts)), return_exceptions=True
+    )
 
 
 def ask(lm: LM, *texts: str, **options: Any) -> list[Any]:
     return asyncio.run(complete(lm, *texts, **options))
 
 
-def repeated(server: BatchServer) -> Callable[[dict[str, Any]], tuple[int, Any]]:
-    """A model that repeats what it was asked."""
+def echo(server: BatchServer) -> Callable[[dict[str, Any]], tuple[int, Any]]:
+    """A model that replies with the text of the request."""
 
     def answer(body: dict[str, Any]) -> tuple[int, Any]:
         status, reply = server.usual(body)
@@ -105,23 +107,23 @@ def repeated(server: BatchServer) -> Callable[[dict[str, Any]], tuple[int, Any]]
     return answer
 
 
-# --- what is sent and received ------------------------------------------------------------------------------------
+# --- requests and replies -----------------------------------------------------------------------------------------
 
 
 def test_requests_that_wait_together_are_one_batch(server: Any, store: BatchStore) -> None:
-    """Each caller gets its own reply, though results come in another order."""
-    server.answer = repeated(server)
-    lm, told = model(server, store), Told()
-    replies = ask(model(server, store, told), *"abcdefgh")
+    """Each caller gets its own reply, although results arrive in another order."""
+    server.answer = echo(server)
+    lm, notices = model(server, store), Notices()
+    replies = ask(model(server, store, notices), *"abcdefgh")
     assert [reply[0].text for reply in replies] == [*"abcdefgh"]
     assert len(server.batches) == 1 and len(server.paid) == 8
     assert not server.direct
-    assert told[0].endswith(f"a batch of 8 requests to {server.name} {server.url} was sent")
+    assert notices[0].endswith(f"a batch of 8 requests to {server.name} {server.url} was sent")
     assert (lm.in_flight, lm.has_batches) == (256, True)
 
 
-def test_bodies_are_those_of_single_requests(server: Any, store: BatchStore) -> None:
-    """Schemas, log probabilities, images, stops, seeds and marks for caches included."""
+def test_bodies_are_the_same_as_in_single_requests(server: Any, store: BatchStore) -> None:
+    """Including schemas, log probabilities, images, stop sequences, seeds and cache marks."""
     messages = [
         Message("system", "examples " * 2000, is_kept=True),
         Message("user", "What is this?"),
@@ -152,10 +154,10 @@ def test_a_batch_costs_half(name: str, store: BatchStore, monkeypatch: pytest.Mo
 def test_several_replies_are_one_batch(server: Any, store: BatchStore) -> None:
     (replies,) = ask(model(server, store), "vote", n=3, temperature=1.0)
     assert len(replies) == 3
-    assert len(server.batches) <= 2  # a server that ignores `n` is asked for the rest
+    assert len(server.batches) <= 2  # the second has the rest, if a server ignores `n`
 
 
-def test_large_queues_are_several_batches(server: Any, store: BatchStore) -> None:
+def test_large_queues_are_split_into_batches(server: Any, store: BatchStore) -> None:
     lm: Any = model(server, store)
     lm._lm._batches._endpoint.max_requests = 3
     server.max_requests = 3
@@ -171,21 +173,21 @@ def test_batches_are_bounded_in_bytes(server: Any, store: BatchStore) -> None:
     assert 2 <= len(server.batches) <= 4 and len(server.paid) == 8
 
 
-def test_the_limits_are_those_of_the_documentation(server: Any) -> None:
+def test_limits_match_the_documentation(server: Any) -> None:
     lm: Any = connect(server.name, base_url=server.url, api_key=KEY)
     endpoint = lm._lm.batch_endpoint()
     assert endpoint.max_requests == server.max_requests
     assert endpoint.max_bytes <= server.max_bytes
 
 
-def test_looks_become_rarer(server: Any, store: BatchStore) -> None:
+def test_polls_become_less_frequent(server: Any, store: BatchStore) -> None:
     server.polls = 8
     ask(model(server, store), "a")
     pauses = [later - sooner for sooner, later in zip(server.looks, server.looks[1:], strict=False)]
     assert sum(pauses[5:8]) > sum(pauses[:3])
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------------------
+# --- failures -----------------------------------------------------------------------------------------------------
 
 
 def test_a_rejected_field_is_left_out_of_the_next_batch(server: Any, store: BatchStore) -> None:
@@ -217,25 +219,25 @@ def test_one_bad_request_fails_alone(server: Any, store: BatchStore) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 500])
-def test_what_expires_or_fails_is_sent_again(server: Any, store: BatchStore, status: int) -> None:
+def test_expired_and_failed_requests_are_sent_again(server: Any, store: BatchStore, status: int) -> None:
     failing = ["a", "b"]
 
     def answer(body: dict[str, Any]) -> tuple[int, Any]:
         text = json.dumps(body["messages"][-1])
-        for one in failing:
-            if f'"{one}"' in text:
-                failing.remove(one)
+        for failing_text in failing:
+            if f'"{failing_text}"' in text:
+                failing.remove(failing_text)
                 return status, {"type": "error", "error": {"message": "internal", "type": "api_error"}}
         return server.usual(body)  # type: ignore[no-any-return]
 
     server.answer = answer
     replies = ask(model(server, store), *"abcd")
     assert all(reply[0].text for reply in replies)
-    assert len(server.paid) == 4  # what had a reply was not sent again
+    assert len(server.paid) == 4  # requests with a reply were not sent again
     assert len(server.batches) in (2, 3)
 
 
-def test_what_always_expires_is_given_up(server: Any, store: BatchStore) -> None:
+def test_requests_that_always_expire_are_given_up(server: Any, store: BatchStore) -> None:
     server.answer = lambda body: (408, None)
     (error,) = ask(model(server, store), "a")
     assert isinstance(error, LMError) and error.is_transient
@@ -243,7 +245,7 @@ def test_what_always_expires_is_given_up(server: Any, store: BatchStore) -> None
 
 
 def test_a_cancelled_batch(server: Any, store: BatchStore) -> None:
-    """Replies that it has are used; the rest is an error, and is sent again by the next evaluation only."""
+    """Its replies are used; its other requests fail, and only the next evaluation sends them again."""
     server.ending = "cancelled"
     server.answer = lambda body: server.usual(body) if "good" in json.dumps(body["messages"]) else (410, None)
     good, bad = ask(model(server, store), "good", "bad")
@@ -255,8 +257,8 @@ def test_a_cancelled_batch(server: Any, store: BatchStore) -> None:
     assert len(server.paid) == 2
 
 
-def test_a_batch_that_openai_rejects(store: BatchStore) -> None:
-    with standing_in(OpenAIServer()) as server:
+def test_batch_rejected_by_openai(store: BatchStore) -> None:
+    with stand_in_server(OpenAIServer()) as server:
         server.name, server.ending = "openai:m", "failed"  # type: ignore[attr-defined]
         errors = ask(model(server, store), "a", "b")
         for error in errors:
@@ -266,8 +268,8 @@ def test_a_batch_that_openai_rejects(store: BatchStore) -> None:
         assert len(server.paid) == 2
 
 
-def test_a_rejection_that_repeats_the_key(store: BatchStore) -> None:
-    with standing_in(OpenAIServer()) as server:
+def test_key_in_a_rejection_is_hidden(store: BatchStore) -> None:
+    with stand_in_server(OpenAIServer()) as server:
         server.name, server.ending = "openai:m", "failed"  # type: ignore[attr-defined]
         server.rejection = f"Limit reached for {KEY}"
         (error,) = ask(model(server, store), "a")
@@ -275,7 +277,7 @@ def test_a_rejection_that_repeats_the_key(store: BatchStore) -> None:
 
 
 def test_a_server_without_batches(store: BatchStore) -> None:
-    with standing_in(OpenAIServer()) as server:
+    with stand_in_server(OpenAIServer()) as server:
         lm = Retried(OpenAILM("m", base_url=f"{server.url}/elsewhere", api_key=KEY))
         lm.defer(BatchOptions(store, quiet_seconds=0.1))
         (error,) = ask(lm, "a")
@@ -284,17 +286,15 @@ def test_a_server_without_batches(store: BatchStore) -> None:
 
 
 @pytest.mark.parametrize("step", ["upload", "create", "look", "results"])
-def test_a_provider_that_fails_for_a_while(server: Any, store: BatchStore, step: str) -> None:
+def test_temporary_failures_of_the_provider(server: Any, store: BatchStore, step: str) -> None:
     server.failing = {step: [503, 500, 429]}
     assert all(reply[0].text for reply in ask(model(server, store), "a", "b"))
     assert len(server.batches) == 1 and len(server.paid) == 2
 
 
 def test_a_batch_whose_id_was_never_received(server: Any, store: BatchStore) -> None:
-    """The provider creates it, and answers with an error: it is found, not sent again."""
+    """The provider creates the batch but replies with an error: the batch is found and not sent again."""
     server.failing = {"created": [502]}
-    other = {"openai": OpenAIServer, "anthropic": AnthropicServer}[server.name.partition(":")[0]]
-    assert isinstance(server, other)
     ask(model(server, store), "x", "y")  # batches of the same size
     assert all(reply[0].text for reply in ask(model(server, store), "a", "b"))
     assert len(server.batches) == 2 and len(server.paid) == 4
@@ -302,20 +302,20 @@ def test_a_batch_whose_id_was_never_received(server: Any, store: BatchStore) -> 
 
 @pytest.fixture
 def anthropic() -> Iterator[Any]:
-    with standing_in(AnthropicServer()) as server:
+    with stand_in_server(AnthropicServer()) as server:
         server.name = "anthropic:m"  # type: ignore[attr-defined]
         yield server
 
 
 def add_foreign_batch(server: Any) -> None:
-    """Somebody else with the same key sends a batch of one request, which runs for a long time."""
+    """Another user of the same key sends a batch of one request, which runs for a long time."""
     lm: Any = connect(server.name, base_url=server.url, api_key=KEY)
     body = {"model": "m", "max_tokens": 1, "messages": []}
     server.held.add(asyncio.run(lm._lm.batch_endpoint().send("foreign", [("foreign-0", body)])))
 
 
-def test_new_requests_do_not_wait_for_batches_of_others(anthropic: Any, store: BatchStore) -> None:
-    """A process noted a batch and was killed. It may be the foreign one, whose requests are unknown until it ends."""
+def test_new_requests_do_not_wait_for_batches_of_other_users(anthropic: Any, store: BatchStore) -> None:
+    """A process recorded a batch and was killed. The running batch may be that one: its requests are still unknown."""
     add_foreign_batch(anthropic)
     token, _ = store.begin(f"anthropic:m {anthropic.url}", [b"of another request"])
     ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "new"), 20))
@@ -323,7 +323,7 @@ def test_new_requests_do_not_wait_for_batches_of_others(anthropic: Any, store: B
     assert [batch.token for batch in store.open_batches(f"anthropic:m {anthropic.url}")] == [token]
 
 
-def test_a_batch_is_found_while_batches_of_others_run(anthropic: Any, store: BatchStore) -> None:
+def test_batch_is_found_while_batches_of_other_users_run(anthropic: Any, store: BatchStore) -> None:
     anthropic.stalls = "created"
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "a"), 1.5))
@@ -333,8 +333,8 @@ def test_a_batch_is_found_while_batches_of_others_run(anthropic: Any, store: Bat
     assert reply.text and len(anthropic.paid) == 1 and len(anthropic.batches) == 2
 
 
-def test_a_batch_that_was_never_received_is_sent(server: Any, store: BatchStore) -> None:
-    """Its request comes again while the provider is asked about it."""
+def test_batch_that_the_provider_never_received_is_sent(server: Any, store: BatchStore) -> None:
+    """Its request is made again while the provider is searched for the batch."""
     server.stalls = "create" if server.name == "anthropic:m" else "upload"
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(complete(model(server, store), "a"), 1.5))
@@ -344,7 +344,7 @@ def test_a_batch_that_was_never_received_is_sent(server: Any, store: BatchStore)
     assert not store.open_batches(f"{server.name} {server.url}")
 
 
-def test_a_batch_of_another_key(server: Any, store: BatchStore) -> None:
+def test_batch_sent_with_another_key(server: Any, store: BatchStore) -> None:
     server.may_end.clear()
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(complete(model(server, store), "a"), 1.5))
@@ -382,7 +382,7 @@ def test_a_store_that_is_damaged_while_requests_wait(server: Any, store: BatchSt
 
 
 def test_two_roles_of_one_model_share_its_batches(server: Any, store: BatchStore) -> None:
-    """The second role asks while the batch of the first is sent, as in `--model X --emulator small,X`."""
+    """The second role requests values while the batch of the first is sent, as in `--model X --emulator small,X`."""
     options = BatchOptions(store, quiet_seconds=0.1, poll_seconds=0.02)
     writer, emulator = deferred(server, options), deferred(server, options)
     server.stalls = "create"
@@ -400,10 +400,10 @@ def test_two_roles_of_one_model_share_its_batches(server: Any, store: BatchStore
     assert len(server.batches) == 2 and len(server.paid) == 3
 
 
-def test_what_is_cancelled_before_it_is_sent_is_not_sent(server: Any, store: BatchStore) -> None:
+def test_request_cancelled_before_sending_is_not_sent(server: Any, store: BatchStore) -> None:
     async def run() -> None:
         lm = model(server, store, quiet=0.5)
-        (first, second) = (asyncio.create_task(lm.complete(one)) for one in asked("a", "b"))
+        (first, second) = (asyncio.create_task(lm.complete(messages)) for messages in conversations("a", "b"))
         await asyncio.sleep(0.1)
         second.cancel()
         await first
@@ -412,22 +412,22 @@ def test_what_is_cancelled_before_it_is_sent_is_not_sent(server: Any, store: Bat
     assert len(server.paid) == 1
 
 
-def test_what_is_cancelled_later_is_kept_for_the_next_caller(server: Any, store: BatchStore) -> None:
+def test_reply_to_cancelled_request_is_kept_for_next_caller(server: Any, store: BatchStore) -> None:
     async def run() -> None:
         lm = model(server, store)
         server.may_end.clear()
-        task = asyncio.create_task(lm.complete(asked("a")[0]))
+        task = asyncio.create_task(lm.complete(conversations("a")[0]))
         await asyncio.to_thread(wait_for, lambda: server.batches)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         server.may_end.set()
-        await lm.complete(asked("a")[0])
+        await lm.complete(conversations("a")[0])
 
     asyncio.run(run())
     assert len(server.paid) == 1
 
 
-def test_another_event_loop_continues(server: Any, store: BatchStore) -> None:
+def test_another_event_loop_continues_a_batch(server: Any, store: BatchStore) -> None:
     lm = model(server, store)
     server.may_end.clear()
 
@@ -473,8 +473,8 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 
 @pytest.mark.sampled(2)
-def test_an_evaluation(server: Any, tmp_path: Path) -> None:
-    """Calls that lookahead finds are in the first batch; the table says what it cost."""
+def test_evaluation_in_batches(server: Any, tmp_path: Path) -> None:
+    """Calls that lookahead finds are in the first batch; the table states that batches cost half."""
     out = tmp_path / "out"
     code, table, notes = finished(coc(server, suite(tmp_path), "--batch", "--out", str(out)))
     assert code == 0, notes
@@ -489,16 +489,16 @@ def test_an_evaluation(server: Any, tmp_path: Path) -> None:
     assert code == 2 and "has a run with batch = 'at half price', not ''" in notes
 
 
-def wait_for(is_so: Callable[[], object]) -> None:
+def wait_for(is_met: Callable[[], object]) -> None:
     deadline = time.monotonic() + 60
-    while not is_so():
+    while not is_met():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("moment", ["created", "running", "results"])
-def test_a_killed_evaluation_pays_nothing_twice(server: Any, tmp_path: Path, moment: str) -> None:
+def test_killed_evaluation_pays_for_nothing_twice(server: Any, tmp_path: Path, moment: str) -> None:
     """Killed while a batch is created, while it runs, and while its results are read."""
     out, path = tmp_path / "out", suite(tmp_path)
     server.stalls = moment
@@ -545,7 +545,7 @@ def test_providers_without_batches(name: str, tmp_path: Path) -> None:
         ("ollama:m", "| `ollama:` "),
     ],
 )
-def test_the_table_of_the_documentation(name: str, row: str) -> None:
+def test_batch_column_of_the_documentation(name: str, row: str) -> None:
     lines = (ROOT / "docs" / "models.md").read_text().split("\n")
     (head,) = [line.split(" | ") for line in lines if line.startswith("| provider | schema")]
     (cells,) = [line.split(" | ") for line in lines if line.startswith(row)]
@@ -553,23 +553,23 @@ def test_the_table_of_the_documentation(name: str, row: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (["--batch"], "--batch needs --out DIR"),
         (["--batch", "--out", "o", "--per-minute", "5"], "--per-minute cannot be combined with --batch"),
         (["--batch", "--out", "o", "--engine", "ray"], "--batch cannot be combined with --engine ray"),
     ],
 )
-def test_options_that_exclude_each_other(options: list[str], told: str, tmp_path: Path) -> None:
+def test_options_that_exclude_each_other(options: list[str], message: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "chainofcode", "eval", "emulation", "--model", "openai:m", "--api-key", KEY]
     done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert done.returncode == 2 and told in done.stderr
+    assert done.returncode == 2 and message in done.stderr
 
 
 # --- the store, and the stand-ins ---------------------------------------------------------------------------------
 
 
-def test_the_store_keeps_replies_alone(tmp_path: Path) -> None:
+def test_store_keeps_only_requests_with_replies(tmp_path: Path) -> None:
     store = BatchStore(tmp_path / "batches.sqlite")
     token, (first, second) = store.begin("m", [b"1", b"2"])
     store.note_sent(token, "batch_1")
@@ -590,7 +590,7 @@ def test_the_store_keeps_replies_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("requests", "told"),
+    ("requests", "message"),
     [
         ([("a b", {"max_tokens": 1})], "custom_id: must match"),
         ([("a" * 65, {"max_tokens": 1})], "custom_id: must match"),
@@ -599,16 +599,16 @@ def test_the_store_keeps_replies_alone(tmp_path: Path) -> None:
         ([], "requests: must have 1 to"),
     ],
 )
-def test_what_the_stand_in_for_anthropic_refuses(requests: list[Any], told: str) -> None:
-    with standing_in(AnthropicServer()) as server:
+def test_anthropic_stand_in_refuses_invalid_requests(requests: list[Any], message: str) -> None:
+    with stand_in_server(AnthropicServer()) as server:
         lm: Any = connect("anthropic:m", base_url=server.url, api_key=KEY)
-        with pytest.raises(LMError, match=told):
+        with pytest.raises(LMError, match=message):
             asyncio.run(lm._lm.batch_endpoint().send("token", requests))
         assert not server.batches
 
 
 @pytest.mark.parametrize(
-    ("bodies", "told"),
+    ("bodies", "message"),
     [
         ([("a", {"model": "m"}), ("a", {"model": "m"})], "custom_id: must be unique"),
         ([("", {"model": "m"})], "custom_id: must match"),
@@ -616,14 +616,14 @@ def test_what_the_stand_in_for_anthropic_refuses(requests: list[Any], told: str)
         ([("a", {"model": "m", "stream": True})], "stream is not supported"),
     ],
 )
-def test_what_the_stand_in_for_openai_refuses(bodies: list[Any], told: str) -> None:
-    """It validates the file after the batch was created."""
-    with standing_in(OpenAIServer()) as server:
+def test_openai_stand_in_refuses_invalid_requests(bodies: list[Any], message: str) -> None:
+    """OpenAI validates the file after the batch was created."""
+    with stand_in_server(OpenAIServer()) as server:
         endpoint = OpenAILM("m", base_url=server.url, api_key=KEY).batch_endpoint()
 
         async def state() -> Any:
             return await endpoint.look_up(await endpoint.send("token", bodies))
 
-        told_state = asyncio.run(state())
-        assert told_state.is_ended and not told_state.is_transient and told in told_state.problem
+        batch = asyncio.run(state())
+        assert batch.is_ended and not batch.is_transient and message in batch.problem
         assert not server.paid

@@ -1,4 +1,4 @@
-"""The given cases: every program gives its expected answer."""
+"""The shared cases: every program has its expected answer."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def test_case(name: str, case: dict[str, Any]) -> None:
     assert result.trace.answer.text == case["expect"], result.trace.answer
 
 
-def test_the_material_is_there() -> None:
+def test_shared_cases_are_present() -> None:
     for name in ("holes", "bbh", "recorded"):
         assert shared(f"cases/{name}.jsonl").stat().st_size > 0
     assert len(CASES) >= 453
 
 
 @pytest.mark.parametrize("name", ["comprehension", "countries", "helper_key", "loop_if", "straight_line"])
-def test_parallel_programs_give_their_answers(name: str) -> None:
+def test_parallel_programs_have_their_expected_answers(name: str) -> None:
     program = shared(f"cases/parallel/{name}.py").read_text(encoding="utf-8")
     result = run(program, Table.read(shared(f"cases/parallel/{name}.values.jsonl")))
     assert result.trace.answer is not None

@@ -24,17 +24,17 @@ LIMITED = delegated()[0]
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A group for these tests alone, wherever this machine lets us make one; it need have no controller."""
+    """A control group for one test, if this machine allows creating one; it needs no controller."""
     if TOP is None or not os.access(TOP, os.W_OK):
         pytest.skip("this process may not make groups (cgroup v2)")
     own = TOP / f"coc-test-{os.getpid()}-{time.monotonic_ns()}"
     own.mkdir()
     yield own
-    own.rmdir()  # fails where a group is left
+    own.rmdir()  # fails if a group is left
 
 
 def groups_in(place: Path) -> list[str]:
-    """By name. `os.walk` does not mind groups that are removed meanwhile."""
+    """The names of the groups below a group. `os.walk` tolerates groups that are removed meanwhile."""
     return sorted(os.path.relpath(path, place) for path, _, _ in os.walk(place) if path != str(place))
 
 
@@ -52,7 +52,7 @@ def test_a_group_for_each_process(place: Path) -> None:
     groups.remove(3)
     groups.close()
     assert groups_in(place) == []
-    groups.remove(2)  # as a guest does that outlives its jail
+    groups.remove(2)  # like a guest that outlives its jail
     groups.close()
 
 
@@ -72,7 +72,7 @@ def test_groups_of_a_killed_host_are_removed_by_the_next(place: Path) -> None:
     assert groups_in(place) == []
 
 
-def test_groups_of_others_are_left_alone(place: Path) -> None:
+def test_groups_of_other_users_are_left_alone(place: Path) -> None:
     (place / "chainofcode-other").mkdir()
     os.chown(place / "chainofcode-other", 12345, -1)
     remove_stale(place)
@@ -86,7 +86,7 @@ def test_groups_of_others_are_left_alone(place: Path) -> None:
     ids=["answers", "spins", "dies", "takes memory", "fails"],
 )
 def test_a_jail_leaves_no_group(place: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """With real groups; here they need no controller."""
+    """The groups are real, but have no controller."""
     monkeypatch.setattr(GuestGroups, "open", lambda: GuestGroups(place, ()))
     seen: list[int] = []
     with Jail(spares=2) as jail:
@@ -98,8 +98,8 @@ def test_a_jail_leaves_no_group(place: Path, monkeypatch: pytest.MonkeyPatch, pr
     assert groups_in(place) == []
 
 
-def test_a_killed_host_with_a_jail(place: Path) -> None:
-    """Its guests die with it, its groups go when the next host starts."""
+def test_jail_groups_of_killed_host_are_removed_by_the_next(place: Path) -> None:
+    """Its guests die with it, and the next host removes its groups."""
     code = (
         "import sys, pathlib\nfrom chainofcode import run\nfrom chainofcode.sandbox.cgroups import GuestGroups\n"
         "GuestGroups.open = lambda: GuestGroups(pathlib.Path(sys.argv[1]), ())\n"
@@ -122,7 +122,7 @@ def own_groups() -> list[str]:
 
 
 @with_limits
-def test_limits_are_set_and_groups_are_gone_afterwards() -> None:
+def test_limits_are_set_and_groups_are_removed_afterwards() -> None:
     seen: dict[str, str] = {}
 
     def look(pause: object) -> int:
@@ -143,7 +143,7 @@ def test_limits_are_set_and_groups_are_gone_afterwards() -> None:
 
 @with_limits
 @pytest.mark.parametrize("ending", ["while True: pass", "import os\nos._exit(3)", "x = [0] * 10**10"])
-def test_no_group_is_left_by_programs_that_end_badly(ending: str) -> None:
+def test_programs_that_fail_leave_no_group(ending: str) -> None:
     with Jail(spares=2) as jail:
         for _ in range(3):
             run(ending, sandbox=jail, limits=Limits(run_seconds=0.2))
@@ -152,8 +152,8 @@ def test_no_group_is_left_by_programs_that_end_badly(ending: str) -> None:
 
 
 @with_limits
-def test_memory_of_the_kernel_is_limited() -> None:
-    """Names that do not exist, in a group: bounded, and freed when the program ends."""
+def test_kernel_memory_is_limited() -> None:
+    """The kernel's cache of missing file names is bounded, and freed when the program ends."""
     program = (
         "import os\nplace, n = os.path.dirname(os.__file__), 0\n"
         "while True:\n    n += 1\n    try: os.stat(f'{place}/{salt}{n:0220d}')\n    except OSError: pass"

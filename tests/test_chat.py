@@ -39,14 +39,14 @@ def chat(model: str, *lines: str, more: tuple[str, ...] = ()) -> subprocess.Comp
     return coc("chat", "--model", model, "--no-fallback", *more, stdin="\n".join(lines) + "\n")
 
 
-def test_a_question_may_refer_to_the_one_before(tmp_path: Path) -> None:
+def test_question_may_refer_to_the_previous_one(tmp_path: Path) -> None:
     done = chat(replies(tmp_path / "r.jsonl"), FIRST, "", SECOND)
     assert (done.returncode, done.stdout) == (0, "1\n10\n"), done.stderr
     assert "is_fruit('fig') → True" in done.stderr
-    assert re.findall(r"\d+ LM requests?", done.stderr) == ["3 LM requests", "1 LM request"]  # of each question
+    assert re.findall(r"\d+ LM requests?", done.stderr) == ["3 LM requests", "1 LM request"]  # for each question
 
 
-def test_the_said_can_be_forgotten(tmp_path: Path) -> None:
+def test_new_forgets_the_conversation(tmp_path: Path) -> None:
     alone = {"when": f"Question: {SECOND}", "reply": "```python\nanswer = 'of what?'\n```"}
     done = chat(replies(tmp_path / "r.jsonl", alone), FIRST, "/new", SECOND, more=("--quiet",))
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\nof what?\n", "")
@@ -54,10 +54,10 @@ def test_the_said_can_be_forgotten(tmp_path: Path) -> None:
 
 def test_json_and_traces(tmp_path: Path) -> None:
     traces = [tmp_path / "first trace.jsonl", tmp_path / "second.jsonl"]
-    wanted = [FIRST, f"/trace '{traces[0]}'", SECOND, f"/trace {traces[1]}", "/quit", "not asked"]
-    done = chat(replies(tmp_path / "r.jsonl"), *wanted, more=("--json", "--quiet"))
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(one["question"], one["answer"]) for one in told] == [(FIRST, "1"), (SECOND, "10")]
+    lines = [FIRST, f"/trace '{traces[0]}'", SECOND, f"/trace {traces[1]}", "/quit", "not asked"]
+    done = chat(replies(tmp_path / "r.jsonl"), *lines, more=("--json", "--quiet"))
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(record["question"], record["answer"]) for record in records] == [(FIRST, "1"), (SECOND, "10")]
     assert [Trace.read(path).question for path in traces] == [FIRST, BEFORE]
 
 
@@ -81,7 +81,7 @@ def test_a_mistake_does_not_end_the_session(tmp_path: Path, line: str, message: 
 
 
 def test_long_turns_are_cut_and_old_ones_dropped(tmp_path: Path) -> None:
-    """A session that goes on for long does not make its questions ever longer."""
+    """In a long session, the questions do not grow without bound."""
     script = tmp_path / "r.jsonl"
     script.write_text(json.dumps({"when": "Question:", "reply": "answer = 'y' * 5000"}) + "\n")
     count = 25
@@ -103,7 +103,7 @@ class Terminal:
         self.text = ""
 
     def until(self, wanted: str, seconds: float = 30) -> None:
-        """Read until a text has come, which is then behind us."""
+        """Read until a text appears, and drop the output up to its end."""
         deadline = time.monotonic() + seconds
         while wanted not in self.text:
             assert time.monotonic() < deadline, self.text
@@ -136,7 +136,7 @@ def test_in_a_terminal(tmp_path: Path) -> None:
     assert terminal.code() == 0
 
 
-def test_an_interrupted_pipe_ends(tmp_path: Path) -> None:
+def test_interrupt_ends_a_session_in_a_pipe(tmp_path: Path) -> None:
     endless = {"when": "Question: For ever?", "reply": "```python\nwhile True: pass\n```"}
     command = [*COC, "chat", "--model", replies(tmp_path / "r.jsonl", endless)]
     started = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -150,5 +150,5 @@ def test_an_interrupted_pipe_ends(tmp_path: Path) -> None:
     assert "interrupted" in started.stderr.read()
 
 
-def test_a_question_alone_is_left_as_it_is() -> None:
+def test_first_question_is_unchanged() -> None:
     assert question_after([], "q") == "q"

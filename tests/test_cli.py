@@ -1,4 +1,4 @@
-"""The command as a person or a script meets it: output, exit codes, bad input, interruption."""
+"""The command as a user or a script sees it: output, exit codes, bad input, interruption."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_run_and_show(program: Path, tmp_path: Path) -> None:
     assert shown.returncode == 0
     numbers = iter(range(1, 10))
     for ran, again in zip(done.stdout.splitlines(), shown.stdout.replace("step line\n", "").splitlines(), strict=True):
-        if ran[6:8] in ("py", "lm"):  # each step has the number that `coc replay --set step:N=…` takes
+        if ran[6:8] in ("py", "lm"):  # each step has the number that `coc replay --set step:N=…` accepts
             assert again == f"{next(numbers):>4} {ran}"
         else:
             assert again.strip() == ran.strip()
@@ -71,7 +71,7 @@ def test_json_keeps_stdout_machine_readable(program: Path, tmp_path: Path) -> No
     assert json.loads(done.stdout)["error"]["message"] == "no value for the call f('a')"
 
 
-def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
+def test_missing_value_shows_exact_text_of_call(program: Path) -> None:
     done = coc("run", program)
     assert done.returncode == 1
     assert "no answer: emulation failed" in done.stdout
@@ -99,7 +99,7 @@ def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
         ),
     ],
 )
-def test_what_to_do_next(tmp_path: Path, source: str, hint: str) -> None:
+def test_hints_after_errors(tmp_path: Path, source: str, hint: str) -> None:
     (tmp_path / "p.py").write_text(source)
     done = coc("run", tmp_path / "p.py", "--limit", "run=1")
     assert done.returncode == 1
@@ -153,7 +153,7 @@ def test_program_from_standard_input() -> None:
     assert done.stdout.startswith("answer: 2\n")
 
 
-def test_full_output_is_no_traceback(program: Path) -> None:
+def test_full_output_device_causes_no_traceback(program: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this machine has no /dev/full")
     with open("/dev/full", "w") as full:
@@ -169,7 +169,7 @@ def test_error_names_line_and_cause(tmp_path: Path) -> None:
     assert "line 3: NameError: name 'totl' is not defined; did you mean 'total'?" in done.stdout
 
 
-def test_records_one_line_each(tmp_path: Path) -> None:
+def test_each_record_prints_one_line(tmp_path: Path) -> None:
     records: list[Any] = [
         {"id": "a", "program": "answer = f(1)", "calls": [{"call": "f(1)", "value": 5}]},
         {"id": "b", "program": "answer = question + s", "question": "q", "inputs": {"s": "!"}},
@@ -255,7 +255,7 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\xfe\x00\x80", b"x = 1\x00", b"\xef\xbb\xbfanswer = 1\r\n", b"answer = 'caf\xe9'"]
 )
-def test_odd_files(tmp_path: Path, data: bytes) -> None:
+def test_unusual_program_files(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "p.py"
     path.write_bytes(data)
     done = coc("run", path)
@@ -306,7 +306,7 @@ def test_ctrl_c_keeps_the_trace(command: str, tmp_path: Path) -> None:
     assert "the file was changed" not in coc("verify", "t.jsonl", cwd=tmp_path).stdout
 
 
-def test_a_run_that_the_world_ends_keeps_its_trace(tmp_path: Path) -> None:
+def test_run_ended_by_a_model_error_keeps_its_trace(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text(json.dumps("```python\nx = 1 + 1\nanswer = f(x)\n```"))
     done = coc("ask", "What?", "--model", "scripted:s.jsonl", "--trace", "t.jsonl", cwd=tmp_path)
     assert done.returncode == 2
@@ -319,7 +319,7 @@ def test_a_run_that_the_world_ends_keeps_its_trace(tmp_path: Path) -> None:
     assert not (tmp_path / "none.jsonl").exists()
 
 
-def test_half_a_trace_is_shown(program: Path, tmp_path: Path) -> None:
+def test_truncated_trace_is_shown(program: Path, tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=1", "--trace", trace)
     whole = trace.read_bytes()
@@ -336,7 +336,7 @@ def test_half_a_trace_is_shown(program: Path, tmp_path: Path) -> None:
     assert "is not a trace" in coc("show", trace).stderr
 
 
-def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
+def test_closed_output_pipe_causes_no_error(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("for i in range(60):\n    x = i\nanswer = x")
     read, write = os.pipe()
@@ -347,7 +347,7 @@ def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
     assert err == ""
 
 
-def test_terminal_escapes_of_a_program_are_not_obeyed(tmp_path: Path) -> None:
+def test_terminal_escapes_of_programs_are_escaped(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("print('\\x1b[31mred\\x07')\nanswer = 'a\\x1b[2Jb'  # \x1b[2J")
     done = coc("run", path)
@@ -385,12 +385,12 @@ def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl.partial").symlink_to("/dev/full")
     done = coc("run", tmp_path / "p.py", "--trace", kept)
     assert done.returncode == 2
-    assert done.stdout.startswith("answer: 1\n")  # what was found out is not lost
+    assert done.stdout.startswith("answer: 1\n")  # the answer is not lost
     assert "No space left" in done.stderr
     assert kept.read_text() == "the old trace"
 
 
-def test_a_trace_is_written_also_where_nobody_reads_the_answer(tmp_path: Path) -> None:
+def test_trace_is_written_even_if_output_is_closed(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text("answer = 1")
     read, write = os.pipe()
     os.close(read)
@@ -401,10 +401,10 @@ def test_a_trace_is_written_also_where_nobody_reads_the_answer(tmp_path: Path) -
     assert (tmp_path / "t.jsonl").exists()
 
 
-# --- the way in -----------------------------------------------------------------------------------------------------
+# --- help and completion --------------------------------------------------------------------------------------------
 
 
-def test_coc_alone_says_what_to_try() -> None:
+def test_coc_without_arguments_suggests_commands() -> None:
     done = coc()
     assert done.returncode == 2 and not done.stdout
     assert "Try:\n  coc ask " in done.stderr and done.stderr == coc("--help").stdout

@@ -1,7 +1,7 @@
-"""What each client does with `coc serve`, one test per cell: `python tests/test_client_table.py` writes the table.
+"""A table of clients of `coc serve`, with one test per cell: `python tests/test_client_table.py` writes the table.
 
-Each client is its real package. The table in docs/clients.md says ✓ where a test here passes, what the client shows
-instead, or why there is nothing to test.
+The tests use the real packages. A cell of the table in docs/clients.md has ✓ if its test here passes, or how the client
+shows the result, or the reason why there is no test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conftest import ROOT
 from npm_packages import installed, node
 from python_packages import interpreter_with
 from serving import Serving, served
-from test_clients import PRODUCT, SCRIPT, TEMPERATURE, WARMTH, City, round_trip, talker, user
+from test_clients import PRODUCT, SCRIPT, TEMPERATURE, WARMTH, City, openai_client, round_trip, user
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 DIVISION = "Divide one by zero"
@@ -31,7 +31,7 @@ PAGE = ROOT / "docs" / "clients.md"
 
 @dataclasses.dataclass
 class Bench:
-    """A server, the cache for packages that are installed for one client, and what clients in one process gave."""
+    """A server, the cache for packages installed for one client, and the results of clients that run in one process."""
 
     server: Serving
     cache: pytest.Cache
@@ -55,7 +55,7 @@ CLIENTS = (
     "fastmcp",
 )
 CHECKS: dict[tuple[str, str], Cell] = {}  # by client and column
-TEXTS = {  # what the table says; these have nothing to test
+TEXTS = {  # the texts of the table; these cells have no test
     ("instructor", "tools"): "not offered: its functions are typed output",
     ("mcp", "tools"): "not offered: MCP clients send no functions",
     ("fastmcp", "tools"): "not offered: MCP clients send no functions",
@@ -63,7 +63,7 @@ TEXTS = {  # what the table says; these have nothing to test
 
 
 def cell(client: str, column: str, text: str = "✓") -> Callable[[Cell], Cell]:
-    """Register the test of a cell, and what the table says if it passes."""
+    """Register the test of a cell, and the text in the table if it passes."""
 
     def register(check: Cell) -> Cell:
         CHECKS[client, column], TEXTS[client, column] = check, text
@@ -84,16 +84,16 @@ def bench(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @cell("openai (Python)", "answers")
 def _(bench: Bench) -> None:
-    client = talker(bench.server)
+    client = openai_client(bench.server)
     assert client.chat.completions.create(model="coc", messages=[user(PRODUCT)]).choices[0].message.content == "42"
     assert client.responses.create(model="coc", input=PRODUCT).output_text == "42"
 
 
 @cell("openai (Python)", "typed output")
 def _(bench: Bench) -> None:
-    parse = talker(bench.server).chat.completions.parse
-    said = parse(model="coc", messages=[user("Describe Rome")], response_format=City)
-    assert said.choices[0].message.parsed == City(**ROME)
+    parse = openai_client(bench.server).chat.completions.parse
+    reply = parse(model="coc", messages=[user("Describe Rome")], response_format=City)
+    assert reply.choices[0].message.parsed == City(**ROME)
 
 
 @cell("openai (Python)", "tools")
@@ -103,15 +103,15 @@ def _(bench: Bench) -> None:
 
 @cell("openai (Python)", "streams")
 def _(bench: Bench) -> None:
-    chunks = talker(bench.server).chat.completions.create(model="coc", messages=[user(PRODUCT)], stream=True)
+    chunks = openai_client(bench.server).chat.completions.create(model="coc", messages=[user(PRODUCT)], stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "42"
 
 
 @cell("openai (Python)", "no answer", "`message.refusal`")
 def _(bench: Bench) -> None:
-    client = talker(bench.server)
-    said = client.chat.completions.create(model="coc", messages=[user(DIVISION)]).choices[0].message
-    assert said.content is None and said.refusal.startswith("no answer: ")
+    client = openai_client(bench.server)
+    reply = client.chat.completions.create(model="coc", messages=[user(DIVISION)]).choices[0].message
+    assert reply.content is None and reply.refusal.startswith("no answer: ")
     parsed = client.chat.completions.parse(model="coc", messages=[user(DIVISION)], response_format=City)
     assert parsed.choices[0].message.parsed is None and parsed.choices[0].message.refusal.startswith("no answer: ")
     chunks = client.chat.completions.create(model="coc", messages=[user(DIVISION)], stream=True)
@@ -150,10 +150,10 @@ console.log(JSON.stringify(await tasks[task]()));
 """
 
 
-def by_npm(bench: Bench, task: str, *given: Any) -> Any:
+def run_npm_client(bench: Bench, task: str, *arguments: Any) -> Any:
     place = installed(bench.cache, "openai@7.55.0")
     (place / "asking.mjs").write_text(NPM)
-    return printed([node(), place / "asking.mjs", bench.url, task, json.dumps(given)])
+    return printed([node(), place / "asking.mjs", bench.url, task, json.dumps(arguments)])
 
 
 def printed(command: list[Any]) -> Any:
@@ -164,27 +164,27 @@ def printed(command: list[Any]) -> Any:
 
 @cell("openai (npm)", "answers")
 def _(bench: Bench) -> None:
-    assert by_npm(bench, "answers", PRODUCT) == ["42", "42"]
+    assert run_npm_client(bench, "answers", PRODUCT) == ["42", "42"]
 
 
 @cell("openai (npm)", "typed output")
 def _(bench: Bench) -> None:
-    assert by_npm(bench, "typed", "Describe Rome") == ROME
+    assert run_npm_client(bench, "typed", "Describe Rome") == ROME
 
 
 @cell("openai (npm)", "tools")
 def _(bench: Bench) -> None:
-    assert by_npm(bench, "tools", WARM, WARMTH, TEMPERATURE) == ["Rome", ["Oslo", "Rome"]]
+    assert run_npm_client(bench, "tools", WARM, WARMTH, TEMPERATURE) == ["Rome", ["Oslo", "Rome"]]
 
 
 @cell("openai (npm)", "streams")
 def _(bench: Bench) -> None:
-    assert by_npm(bench, "streams", PRODUCT) == "42"
+    assert run_npm_client(bench, "streams", PRODUCT) == "42"
 
 
 @cell("openai (npm)", "no answer", "`message.refusal`")
 def _(bench: Bench) -> None:
-    assert by_npm(bench, "refusal", DIVISION) == [None, "no answer: "]
+    assert run_npm_client(bench, "refusal", DIVISION) == [None, "no answer: "]
 
 
 # --- langchain-openai ---------------------------------------------------------------------------------------------
@@ -226,8 +226,8 @@ def _(bench: Bench) -> None:
 
 @cell("langchain-openai", "no answer", '`additional_kwargs["refusal"]`; typed: raises `OpenAIRefusalError`')
 def _(bench: Bench) -> None:
-    said = langchain(bench).invoke(DIVISION)
-    assert said.content == "" and said.additional_kwargs["refusal"].startswith("no answer: ")
+    reply = langchain(bench).invoke(DIVISION)
+    assert reply.content == "" and reply.additional_kwargs["refusal"].startswith("no answer: ")
     refusal = pytest.importorskip("langchain_openai.chat_models.base").OpenAIRefusalError
     with pytest.raises(refusal, match="no answer: "):
         langchain(bench).with_structured_output(City, method="json_schema").invoke(DIVISION)
@@ -256,7 +256,7 @@ def _(bench: Bench) -> None:
 
 @cell("pydantic-ai", "tools")
 def _(bench: Bench) -> None:
-    """Typed output among tools is one tool more: the program ends by calling it."""
+    """With tools, typed output is one more tool, which the program calls last."""
     for question, more, expected in ((WARM, {}, "Rome"), ("Report on Rome", {"output_type": City}, City(**ROME))):
         agent = agent_of(bench, **more)
 
@@ -300,8 +300,8 @@ TASKS: dict[str, dict[str, list[Any]]] = {
 }
 
 
-def by_pinned(bench: Bench, client: str, task: str) -> Any:
-    """These pin older versions of openai and other packages: an environment of their own, one process for all tasks."""
+def run_pinned_client(bench: Bench, client: str, task: str) -> Any:
+    """Run a client that pins older versions of other packages in its own environment, in one process for all tasks."""
     if client not in bench.done:
         python = interpreter_with(bench.cache, *PINNED)
         script = ROOT / "tests" / "pinned_clients.py"
@@ -311,47 +311,47 @@ def by_pinned(bench: Bench, client: str, task: str) -> Any:
 
 @cell("instructor", "answers")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "instructor", "answers") == "42"
+    assert run_pinned_client(bench, "instructor", "answers") == "42"
 
 
 @cell("instructor", "typed output")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "instructor", "typed") == ROME
+    assert run_pinned_client(bench, "instructor", "typed") == ROME
 
 
 @cell("instructor", "streams")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "instructor", "streams") == ROME
+    assert run_pinned_client(bench, "instructor", "streams") == ROME
 
 
 @cell("instructor", "no answer", "raises `InstructorRetryException` with the reason")
 def _(bench: Bench) -> None:
-    assert "due to no answer: " in by_pinned(bench, "instructor", "refusal")
+    assert "due to no answer: " in run_pinned_client(bench, "instructor", "refusal")
 
 
 @cell("litellm", "answers")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "litellm", "answers") == "42"
+    assert run_pinned_client(bench, "litellm", "answers") == "42"
 
 
 @cell("litellm", "typed output")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "litellm", "typed") == ROME
+    assert run_pinned_client(bench, "litellm", "typed") == ROME
 
 
 @cell("litellm", "tools")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "litellm", "tools") == "Rome"
+    assert run_pinned_client(bench, "litellm", "tools") == "Rome"
 
 
 @cell("litellm", "streams")
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "litellm", "streams") == "42"
+    assert run_pinned_client(bench, "litellm", "streams") == "42"
 
 
 @cell("litellm", "no answer", '`provider_specific_fields["refusal"]`')
 def _(bench: Bench) -> None:
-    assert by_pinned(bench, "litellm", "refusal").startswith("no answer: ")
+    assert run_pinned_client(bench, "litellm", "refusal").startswith("no answer: ")
 
 
 # --- llm ----------------------------------------------------------------------------------------------------------
@@ -395,48 +395,48 @@ def _(bench: Bench) -> None:
 
 @cell("llm", "no answer", "empty text; unless streamed, `response_json` has `refusal`")
 def _(bench: Bench) -> None:
-    said = llm_model(bench).prompt(DIVISION, key="none", stream=False)
-    assert said.text() == ""
-    assert said.response_json["choices"][0]["message"]["refusal"].startswith("no answer: ")
+    reply = llm_model(bench).prompt(DIVISION, key="none", stream=False)
+    assert reply.text() == ""
+    assert reply.response_json["choices"][0]["message"]["refusal"].startswith("no answer: ")
 
 
 # --- MCP ----------------------------------------------------------------------------------------------------------
 
 
-def by_mcp(bench: Bench, package: str, **given: Any) -> tuple[dict[str, Any], list[str]]:
-    """Call `solve` with a package's client; gives the result and the messages about its progress."""
+def run_mcp_client(bench: Bench, package: str, **arguments: Any) -> tuple[dict[str, Any], list[str]]:
+    """Call `solve` with a package's client; return the result and the progress messages."""
     kind = pytest.importorskip(package, reason=f"{package} is not installed").Client
-    heard: list[str] = []
+    messages: list[str] = []
 
-    async def hear(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(str(message))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        messages.append(str(message))
 
     async def use() -> dict[str, Any]:
-        more = {"progress_handler": hear} if package == "fastmcp" else {"progress_callback": hear}
+        more = {"progress_handler": on_progress} if package == "fastmcp" else {"progress_callback": on_progress}
         async with kind(f"{bench.server.url}/mcp") as client:
-            said = await client.call_tool("solve", given, **more)
-            assert not said.is_error
-            return dict(said.structured_content)
+            result = await client.call_tool("solve", arguments, **more)
+            assert not result.is_error
+            return dict(result.structured_content)
 
-    return asyncio.run(use()), heard
+    return asyncio.run(use()), messages
 
 
 def _register_mcp(package: str) -> None:
     @cell(package, "answers")
     def _(bench: Bench) -> None:
-        assert by_mcp(bench, package, question=PRODUCT)[0]["answer"] == "42"
+        assert run_mcp_client(bench, package, question=PRODUCT)[0]["answer"] == "42"
 
     @cell(package, "typed output")
     def _(bench: Bench) -> None:
-        assert by_mcp(bench, package, question=PRODUCT, answer_type="int")[0]["value"] == 42
+        assert run_mcp_client(bench, package, question=PRODUCT, answer_type="int")[0]["value"] == 42
 
     @cell(package, "streams", "✓ (progress)")
     def _(bench: Bench) -> None:
-        assert any("request" in message for message in by_mcp(bench, package, question=PRODUCT)[1])
+        assert any("request" in message for message in run_mcp_client(bench, package, question=PRODUCT)[1])
 
     @cell(package, "no answer", "`answer` is null, `error` has the reason")
     def _(bench: Bench) -> None:
-        outcome, _ = by_mcp(bench, package, question=DIVISION)
+        outcome, _ = run_mcp_client(bench, package, question=DIVISION)
         assert outcome["answer"] is None and outcome["error"]
 
 
@@ -447,15 +447,15 @@ for name in ("mcp", "fastmcp"):
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
-def cell(client: str, column: str) -> Any:
-    """A cell as a case. Packages that need an environment of their own are tried every night: it takes long to make."""
+def parameters_of(client: str, column: str) -> Any:
+    """A cell as test parameters. Creating environments takes long, so clients that need one are tested at night."""
     marks = [pytest.mark.nightly] if client in ("instructor", "litellm") else []
     return pytest.param(client, column, id=f"{client}-{column}", marks=marks)
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("client", "column"), [cell(*place) for place in CHECKS])
-def test_a_cell_of_the_table(bench: Bench, client: str, column: str) -> None:
+@pytest.mark.parametrize(("client", "column"), [parameters_of(*place) for place in CHECKS])
+def test_cell_of_the_table(bench: Bench, client: str, column: str) -> None:
     CHECKS[client, column](bench)
 
 

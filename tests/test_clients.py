@@ -54,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 # --- openai -------------------------------------------------------------------------------------------------------
 
 
-def talker(server: Serving) -> Any:
+def openai_client(server: Serving) -> Any:
     openai = pytest.importorskip("openai", reason="openai is not installed")
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
 
@@ -64,22 +64,22 @@ def user(text: str) -> dict[str, Any]:
 
 
 def round_trip(server: Serving, *, stream: bool) -> tuple[str, list[str]]:
-    """Answer calls of `temperature` until there is an answer; gives it, and the cities that were asked for."""
-    client, turns, asked = talker(server), [user("Which is warm, Oslo or Rome?")], list[str]()
+    """Answer calls of `temperature` until there is an answer; return it and the cities in the calls."""
+    client, turns, cities = openai_client(server), [user("Which is warm, Oslo or Rome?")], list[str]()
     for _ in range(5):
-        said = client.chat.completions.create(model="coc", messages=turns, tools=[TEMPERATURE], stream=stream)
-        message = _gathered(said) if stream else said.choices[0].message.model_dump(exclude_none=True)
+        reply = client.chat.completions.create(model="coc", messages=turns, tools=[TEMPERATURE], stream=stream)
+        message = joined(reply) if stream else reply.choices[0].message.model_dump(exclude_none=True)
         if not message.get("tool_calls"):
-            return message["content"], asked
+            return message["content"], cities
         turns.append({name: message[name] for name in ("role", "tool_calls")})
         for call in message["tool_calls"]:
             city = json.loads(call["function"]["arguments"])["city"]
-            asked.append(city)
+            cities.append(city)
             turns.append({"role": "tool", "tool_call_id": call["id"], "content": str(WARMTH[city])})
     raise AssertionError("no answer")
 
 
-def _gathered(chunks: Any) -> dict[str, Any]:
+def joined(chunks: Any) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": "", "tool_calls": []}
     for chunk in chunks:
         delta = chunk.choices[0].delta
@@ -90,56 +90,58 @@ def _gathered(chunks: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_openai_tools_are_functions_of_the_program(server: Serving, stream: bool) -> None:
-    answer, asked = round_trip(server, stream=stream)
-    assert answer == "Rome" and asked == ["Oslo", "Rome"]
+    answer, cities = round_trip(server, stream=stream)
+    assert answer == "Rome" and cities == ["Oslo", "Rome"]
 
 
-def test_openai_results_that_are_late_or_for_another_start_a_new_run(server: Serving) -> None:
-    """Nothing is lost if the run is: the conversation has all of it."""
+def test_openai_results_of_unknown_calls_start_a_new_run(server: Serving) -> None:
+    """If the run of a call is gone, nothing is lost, because the conversation has everything."""
     made = {"id": "call_gone", "type": "function", "function": {"name": "temperature", "arguments": "{}"}}
     turns = [user(PRODUCT), {"role": "assistant", "tool_calls": [made]}]
     turns.append({"role": "tool", "tool_call_id": "call_gone", "content": "4"})
-    said = talker(server).chat.completions.create(model="coc", messages=turns)
-    assert said.choices[0].message.content == "42"
+    reply = openai_client(server).chat.completions.create(model="coc", messages=turns)
+    assert reply.choices[0].message.content == "42"
     run = server.client.get("/api/runs", params={"limit": 1}).json()["runs"][0]
     assert "Result of a function: 4" in run["question"] and "called temperature({})" in run["question"]
 
 
-def test_openai_names_that_no_program_can_call(server: Serving) -> None:
+def test_openai_function_names_that_are_not_identifiers(server: Serving) -> None:
     named = {"type": "function", "function": {**TEMPERATURE["function"], "name": "get-news"}}  # type: ignore[dict-item]
-    said = talker(server).chat.completions.create(model="coc", messages=[user("What is new?")], tools=[named])
-    (call,) = said.choices[0].message.tool_calls
+    reply = openai_client(server).chat.completions.create(model="coc", messages=[user("What is new?")], tools=[named])
+    (call,) = reply.choices[0].message.tool_calls
     assert call.function.name == "get-news" and json.loads(call.function.arguments) == {"city": "Rome"}
 
 
 def test_openai_results_of_other_calls_are_ignored(server: Serving) -> None:
-    client, question = talker(server), user("Which is warm?")
+    client, question = openai_client(server), user("Which is warm?")
     first = client.chat.completions.create(model="coc", messages=[question], tools=[TEMPERATURE]).choices[0].message
     (call,) = first.tool_calls
     results = [{"role": "tool", "tool_call_id": id, "content": "24"} for id in (call.id, "call_other")]
-    said = client.chat.completions.create(model="coc", messages=[question, first, *results], tools=[TEMPERATURE])
-    assert json.loads(said.choices[0].message.tool_calls[0].function.arguments) == {"city": "Rome"}
+    reply = client.chat.completions.create(model="coc", messages=[question, first, *results], tools=[TEMPERATURE])
+    assert json.loads(reply.choices[0].message.tool_calls[0].function.arguments) == {"city": "Rome"}
 
 
 def test_openai_typed_output_by_function_and_by_schema(server: Serving) -> None:
-    parsed = talker(server).chat.completions.parse(model="coc", messages=[user("Describe Rome")], response_format=City)
+    parsed = openai_client(server).chat.completions.parse(
+        model="coc", messages=[user("Describe Rome")], response_format=City
+    )
     assert parsed.choices[0].message.parsed == City(name="Rome", size=3000)
     function = {"type": "function", "function": {"name": "City", "parameters": City.model_json_schema()}}
     for choice in ("required", {"type": "function", "function": {"name": "City"}}):
-        said = talker(server).chat.completions.create(
+        reply = openai_client(server).chat.completions.create(
             model="coc", messages=[user("Describe Rome")], tools=[function], tool_choice=choice
         )
-        (call,) = said.choices[0].message.tool_calls
+        (call,) = reply.choices[0].message.tool_calls
         assert call.function.name == "City" and City.model_validate_json(call.function.arguments).size == 3000
-    unused = talker(server).chat.completions.create(
+    unused = openai_client(server).chat.completions.create(
         model="coc", messages=[user(PRODUCT)], tools=[TEMPERATURE], tool_choice="none"
     )
     assert unused.choices[0].message.content == "42"
 
 
 def test_openai_responses_and_streams(server: Serving) -> None:
-    assert talker(server).responses.create(model="coc", input=PRODUCT).output_text == "42"
-    chunks = talker(server).chat.completions.create(model="coc", messages=[user(PRODUCT)], stream=True)
+    assert openai_client(server).responses.create(model="coc", input=PRODUCT).output_text == "42"
+    chunks = openai_client(server).chat.completions.create(model="coc", messages=[user(PRODUCT)], stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "42"
 
 
@@ -149,33 +151,35 @@ FLAT = {"type": "function", **TEMPERATURE["function"]}  # type: ignore[dict-item
 @pytest.mark.parametrize("stream", [False, True])
 def test_openai_responses_with_tools(server: Serving, stream: bool) -> None:
     turns: list[Any] = [user("Which is warm?")]
-    asked = []
+    cities = []
     for _ in range(3):
-        said = talker(server).responses.create(model="coc", input=turns, tools=[FLAT], stream=stream)
+        reply = openai_client(server).responses.create(model="coc", input=turns, tools=[FLAT], stream=stream)
         if stream:
-            events = list(said)
-            assert [one.sequence_number for one in events] == list(range(len(events)))
-            said = events[-1].response
+            events = list(reply)
+            assert [event.sequence_number for event in events] == list(range(len(events)))
+            reply = events[-1].response
             assert events[-1].type == "response.completed"
-        calls = [item for item in said.output if item.type == "function_call"]
+        calls = [item for item in reply.output if item.type == "function_call"]
         turns += [item.model_dump(exclude_none=True) for item in calls]
         for call in calls:
-            asked.append(json.loads(call.arguments)["city"])
-            result = {"type": "function_call_output", "call_id": call.call_id, "output": str(WARMTH[asked[-1]])}
+            cities.append(json.loads(call.arguments)["city"])
+            result = {"type": "function_call_output", "call_id": call.call_id, "output": str(WARMTH[cities[-1]])}
             turns.append(result)
         if not calls:
             break
-    assert said.output_text == "Rome" and asked == ["Oslo", "Rome"]
+    assert reply.output_text == "Rome" and cities == ["Oslo", "Rome"]
 
 
 def test_openai_responses_by_function(server: Serving) -> None:
     function = {"type": "function", "name": "City", "parameters": City.model_json_schema()}
     for choice in ("required", {"type": "function", "name": "City"}):
-        said = talker(server).responses.create(model="coc", input="Describe Rome", tools=[function], tool_choice=choice)
-        (call,) = said.output
+        reply = openai_client(server).responses.create(
+            model="coc", input="Describe Rome", tools=[function], tool_choice=choice
+        )
+        (call,) = reply.output
         assert (call.type, call.name) == ("function_call", "City")
         assert City.model_validate_json(call.arguments) == City(name="Rome", size=3000)
-    unused = talker(server).responses.create(model="coc", input=PRODUCT, tools=[FLAT], tool_choice="none")
+    unused = openai_client(server).responses.create(model="coc", input=PRODUCT, tools=[FLAT], tool_choice="none")
     assert unused.output_text == "42"
 
 
@@ -199,7 +203,7 @@ PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url"
 def test_openai_chat_requests_that_are_refused(server: Serving, more: Any, param: str, words: str) -> None:
     openai = pytest.importorskip("openai")
     with pytest.raises(openai.BadRequestError, match=words) as refused:
-        talker(server).chat.completions.create(**{"model": "coc", "messages": [user(PRODUCT)], **more})
+        openai_client(server).chat.completions.create(**{"model": "coc", "messages": [user(PRODUCT)], **more})
     assert refused.value.param == param
 
 
@@ -214,48 +218,50 @@ def test_openai_chat_requests_that_are_refused(server: Serving, more: Any, param
     ],
     ids=lambda value: "" if isinstance(value, dict) else str(value),
 )
-def test_openai_responses_that_are_refused(server: Serving, more: Any, param: str, words: str) -> None:
+def test_openai_responses_requests_that_are_refused(server: Serving, more: Any, param: str, words: str) -> None:
     openai = pytest.importorskip("openai")
     with pytest.raises(openai.BadRequestError, match=words) as refused:
-        talker(server).responses.create(model="coc", input=PRODUCT, **more)
+        openai_client(server).responses.create(model="coc", input=PRODUCT, **more)
     assert refused.value.param == param
 
 
-def test_openai_values_that_ask_for_nothing_special(server: Serving) -> None:
-    """Clients send them by default."""
-    said = talker(server).chat.completions.create(model="coc", messages=[user(PRODUCT)], n=1, tool_choice="auto")
-    assert [choice.message.content for choice in said.choices] == ["42"]
-    assert talker(server).responses.create(model="coc", input=PRODUCT, background=False).output_text == "42"
+def test_openai_default_values_are_accepted(server: Serving) -> None:
+    """Clients send these values by default."""
+    reply = openai_client(server).chat.completions.create(
+        model="coc", messages=[user(PRODUCT)], n=1, tool_choice="auto"
+    )
+    assert [choice.message.content for choice in reply.choices] == ["42"]
+    assert openai_client(server).responses.create(model="coc", input=PRODUCT, background=False).output_text == "42"
 
 
-def test_a_client_that_leaves_with_a_call_open_ends_its_run(server: Serving) -> None:
-    said = talker(server).chat.completions.with_raw_response.create(
+def test_run_with_an_open_call_can_be_cancelled(server: Serving) -> None:
+    reply = openai_client(server).chat.completions.with_raw_response.create(
         model="coc", messages=[user("Which is warm?")], tools=[TEMPERATURE]
     )
-    id = said.headers["x-coc-run"]
+    id = reply.headers["x-coc-run"]
     assert server.run(id)["state"] == "running"  # it waits for the result
     server.client.post(f"/api/runs/{id}/cancel", json={})
     assert server.over(id)["state"] == "cancelled"
 
 
-def test_schema_output_adds_milliseconds(server: Serving) -> None:
-    """Half a second each went into a process that imports jsonschema; common schemas do without."""
+def test_reading_a_common_schema_takes_milliseconds(server: Serving) -> None:
+    """Checks of uncommon schemas take half a second in a process that imports jsonschema; common ones need none."""
     from chainofcode.methods import answer_type_of
 
-    wanted = answer_type_of(City.model_json_schema())
-    assert wanted is not None and wanted.read('{"name": "Rome", "size": 1}') == {"name": "Rome", "size": 1}
+    answer_type = answer_type_of(City.model_json_schema())
+    assert answer_type is not None and answer_type.read('{"name": "Rome", "size": 1}') == {"name": "Rome", "size": 1}
     started = time.process_time()
     for _ in range(100):
-        wanted = answer_type_of(City.model_json_schema())
-        assert wanted is not None
-        wanted.read('{"name": "Rome", "size": 1}')
+        answer_type = answer_type_of(City.model_json_schema())
+        assert answer_type is not None
+        answer_type.read('{"name": "Rome", "size": 1}')
     assert (time.process_time() - started) / 100 < 0.02
 
 
 @pytest.mark.alone
 def test_schema_output_costs_a_client_milliseconds(server: Serving) -> None:
     """It once added 791 ms to each request."""
-    client, seconds = talker(server), {False: list[float](), True: list[float]()}
+    client, seconds = openai_client(server), {False: list[float](), True: list[float]()}
     for _ in range(12):
         for is_typed, taken in seconds.items():
             more = {"response_format": City} if is_typed else {}

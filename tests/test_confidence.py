@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from judging import START, Certain, Judge, reply, sent
+from judging import START, Certain, Judge, openai_logprobs, reply
 
 from chainofcode import run
 from chainofcode.audit import Changes, replay, verify, verify_data
@@ -30,18 +30,18 @@ from chainofcode.trace import Answer, Confidence, Step, Trace
 
 
 def test_booleans_have_the_probability_of_their_word() -> None:
-    said = reply(*START, (" true", {" true": 0.6, " false": 0.2, " maybe": 0.2}), ("}", {}))
-    assert distribution(said, "value", ["true", "false"]) == pytest.approx({"true": 0.75, "false": 0.25})
+    completion = reply(*START, (" true", {" true": 0.6, " false": 0.2, " maybe": 0.2}), ("}", {}))
+    assert distribution(completion, "value", ["true", "false"]) == pytest.approx({"true": 0.75, "false": 0.25})
 
 
 def test_spaces_before_a_value_make_no_difference() -> None:
-    said = reply(*START, (" true", {" true": 0.5, "true": 0.1, "false": 0.2, " false": 0.2}), ("}", {}))
-    assert distribution(said, "value", ["true", "false"]) == pytest.approx({"true": 0.6, "false": 0.4})
+    completion = reply(*START, (" true", {" true": 0.5, "true": 0.1, "false": 0.2, " false": 0.2}), ("}", {}))
+    assert distribution(completion, "value", ["true", "false"]) == pytest.approx({"true": 0.6, "false": 0.4})
 
 
-def test_labels_with_a_common_beginning_are_told_apart() -> None:
+def test_labels_with_a_common_prefix_are_distinguished() -> None:
     labels = [json.dumps(label) for label in ("positive", "possible", "negative")]
-    said = reply(
+    completion = reply(
         *START,
         (' "', {}),
         ("pos", {"pos": 0.8, "neg": 0.2}),
@@ -49,13 +49,13 @@ def test_labels_with_a_common_beginning_are_told_apart() -> None:
         ('"', {}),
     )
     expected = {'"positive"': 0.6, '"possible"': 0.2, '"negative"': 0.2}
-    assert distribution(said, "value", labels) == pytest.approx(expected)
+    assert distribution(completion, "value", labels) == pytest.approx(expected)
 
 
 def test_one_and_ten_are_different_numbers() -> None:
-    said = reply(*START, (" ", {}), ("1", {"1": 0.5, "7": 0.5}), ("0", {"0": 0.6, "}": 0.4}), ("}", {}))
+    completion = reply(*START, (" ", {}), ("1", {"1": 0.5, "7": 0.5}), ("0", {"0": 0.6, "}": 0.4}), ("}", {}))
     numbers = [str(number) for number in range(11)]
-    assert distribution(said, "value", numbers) == pytest.approx({"1": 0.2, "10": 0.3, "7": 0.5})
+    assert distribution(completion, "value", numbers) == pytest.approx({"1": 0.2, "10": 0.3, "7": 0.5})
 
 
 def test_the_confidence_of_a_judgement_is_in_the_trace() -> None:
@@ -79,7 +79,7 @@ def test_a_huge_program_is_not_searched_for_comparisons() -> None:
     assert [score_bounds(pause, NUMBER) for pause in pauses] == [range(11), None]
 
 
-def test_a_score_that_ranks_is_the_expectation() -> None:
+def test_score_for_ranking_is_the_expected_value() -> None:
     lm = Certain((" ", {}), ("2", {"2": 0.5, "4": 0.5}))
     program = "scores = {'a': funniness_from_0_to_10('a') + 1}\nanswer = scores['a']"
     result = run(program, lm)
@@ -89,13 +89,13 @@ def test_a_score_that_ranks_is_the_expectation() -> None:
     assert result.confidence is None  # scores do not count
 
 
-def test_a_score_that_is_compared_with_a_number_is_what_the_model_said() -> None:
+def test_score_compared_with_a_number_is_the_reply_of_the_model() -> None:
     lm = Certain((" ", {}), ("4", {"4": 0.9, "1": 0.1}))
     assert run("stars = rating_from_1_to_5('fine')\nanswer = stars >= 4", lm).answer is True
     assert run("answer = [rating_from_1_to_5('fine') >= 4]", lm).answer == [True]
 
 
-def test_a_number_that_is_no_score_is_what_the_model_said() -> None:
+def test_number_that_is_not_a_score_is_the_reply_of_the_model() -> None:
     lm = Certain((" ", {}), ("2", {"2": 0.5, "4": 0.5}))
     assert run("answer = wheels_of('bicycle') + 0", lm).answer == 2
 
@@ -104,11 +104,13 @@ def test_replies_without_tokens_have_no_confidence() -> None:
     assert distribution(Completion('{"value": true}'), "value", ["true", "false"]) == {}
 
 
-def test_an_answer_is_as_sure_as_its_least_sure_judgement() -> None:
+def test_confidence_of_answer_is_that_of_its_least_sure_judgement() -> None:
     lm = Judge({"is_big('ant')": 0.1, "is_big('bee')": 0.3, "is_big('cow')": 0.8})
     result = run("big = [n for n in ['ant', 'bee', 'cow', 'bee'] if is_big(n)]\nanswer = len(big)", lm)
-    sure = [(step.call, step.value, step.confidence and step.confidence.probability) for step in result.judgements]
-    assert sure == [("is_big('ant')", False, 0.9), ("is_big('bee')", False, 0.7), ("is_big('cow')", True, 0.8)]
+    confidences = [
+        (step.call, step.value, step.confidence and step.confidence.probability) for step in result.judgements
+    ]
+    assert confidences == [("is_big('ant')", False, 0.9), ("is_big('bee')", False, 0.7), ("is_big('cow')", True, 0.8)]
     assert result.confidence == pytest.approx(0.7)
 
 
@@ -130,11 +132,11 @@ def test_tokens_that_end_before_the_value_give_no_confidence() -> None:
     assert distribution(cut, "value", ["true", "false"]) == {}
 
 
-# --- odd replies --------------------------------------------------------------------------------------------------
+# --- unusual replies ----------------------------------------------------------------------------------------------
 
 
 class Fixed(LM):
-    """A model that always gives the same reply."""
+    """A model that always sends the same reply."""
 
     name, has_logprobs = "fixed", True
 
@@ -155,7 +157,7 @@ TRUE = '{"value": true}'
 
 
 @pytest.mark.parametrize("logprob", [1000.0, math.inf, 1e-6])
-def test_log_probabilities_above_zero_are_no_probabilities(logprob: float) -> None:
+def test_positive_log_probabilities_give_valid_confidence(logprob: float) -> None:
     lm = Fixed(TRUE, Token('{"value": '), Token("true", {"true": -0.1, "false": logprob}), Token("}"))
     value, confidence = judged(lm)
     assert value is True
@@ -177,23 +179,23 @@ def test_infinite_log_probabilities_do_not_damage_the_cache(tmp_path: Path) -> N
     assert not list(tmp_path.glob("*.damaged*"))
 
 
-def test_tokens_that_are_not_the_reply_give_the_confidence_of_the_value_itself() -> None:
-    """Some endpoints list the tokens of the model's thoughts, too, and half a character is another text."""
+def test_tokens_outside_the_reply_do_not_affect_confidence() -> None:
+    """Some endpoints also list tokens of the model's reasoning, and a token may contain half a character."""
     thoughts = Token('It is small: "value": false. So \ufffd\ufffd', {})
     word = Token("true", {"true": math.log(0.7), "false": math.log(0.3)})
     _, confidence = judged(Fixed(TRUE, thoughts, Token(TRUE[:10]), word, Token("}")))
     assert confidence == Confidence(0.7, {"False": 0.3})
 
 
-def test_of_a_key_that_comes_twice_the_last_counts() -> None:
+def test_last_of_duplicate_keys_counts() -> None:
     first = Token("true", {"true": math.log(0.9), "false": math.log(0.1)})
     last = Token("false", {"false": math.log(0.8), "true": math.log(0.2)})
     lm = Fixed('{"value": true, "value": false}', Token('{"value": '), first, Token(', "value": '), last, Token("}"))
     assert judged(lm) == (False, Confidence(0.8, {"True": 0.2}))
 
 
-def test_a_label_in_other_letters_has_no_confidence() -> None:
-    """Its tokens say `Good`, so what is known of `good` is only what else the model might have said."""
+def test_label_in_another_case_has_no_confidence() -> None:
+    """Its tokens spell `Good`; the log probabilities know `good` only as an alternative."""
     lm = Certain((' "', {}), ("Good", {"Good": 0.9, "bad": 0.08, "good": 0.02}), ('"', {}))
     assert judged(lm, "answer = [1 if mood_of('fine') == 'good' else 2 if mood_of('fine') == 'bad' else 3]") == (
         "good",
@@ -201,13 +203,13 @@ def test_a_label_in_other_letters_has_no_confidence() -> None:
     )
 
 
-def test_alternatives_to_the_end_of_the_key_are_no_values() -> None:
-    said = reply(('{"value', {}), ('":"', {'":"': 0.6, '"': 0.4}), ("yes", {"yes": 0.9, "no": 0.1}), ('"}', {}))
-    assert distribution(said, "value", ['"yes"', '"no"']) == pytest.approx({'"yes"': 0.9, '"no"': 0.1})
+def test_alternatives_to_the_end_of_the_key_are_not_values() -> None:
+    completion = reply(('{"value', {}), ('":"', {'":"': 0.6, '"': 0.4}), ("yes", {"yes": 0.9, "no": 0.1}), ('"}', {}))
+    assert distribution(completion, "value", ['"yes"', '"no"']) == pytest.approx({'"yes"': 0.9, '"no"': 0.1})
 
 
-def test_malformed_log_probabilities_cost_no_reply() -> None:
-    good = sent(reply(("true", {"true": 0.9})))
+def test_replies_with_malformed_log_probabilities_are_kept() -> None:
+    good = openai_logprobs(reply(("true", {"true": 0.9})))
     lists: list[Any] = [
         {"content": [{"token": 1}]},
         {"content": "x"},
@@ -217,8 +219,8 @@ def test_malformed_log_probabilities_cost_no_reply() -> None:
         {"content": None},
         None,
     ]
-    for told in lists:
-        body = msgspec.json.encode({"choices": [{"message": {"content": TRUE}, "logprobs": told}]})
+    for logprobs in lists:
+        body = msgspec.json.encode({"choices": [{"message": {"content": TRUE}, "logprobs": logprobs}]})
         (choice,) = msgspec.json.decode(body, type=ChatReply).choices
         assert (choice.message.content, choice.tokens) == (TRUE, ())
     good["content"][0]["top_logprobs"] = [{"token": str(n), "logprob": -n} for n in range(1000)]
@@ -239,7 +241,7 @@ def test_a_score_as_a_float_has_the_probability_of_its_digit() -> None:
     assert confidence == Confidence(0.8, {"7": 0.8, "5": 0.2}, spread=0.8)
 
 
-def test_a_number_that_is_none_of_the_scores_is_what_the_model_said() -> None:
+def test_number_outside_the_scores_is_the_reply_of_the_model() -> None:
     lm = Certain((" ", {}), ("0", {"0": 0.9, "1": 0.1}), (".", {}), ("8", {}))
     assert judged(lm, SCORED.format(most=1, type="float")) == (0.8, None)
     assert judged(Certain((" 40", {" 40": 0.9, " 4": 0.1})), SCORED.format(most=10, type="float")) == (40.0, None)
@@ -262,18 +264,18 @@ COUNT = "big = 0\nfor name in ['ant', 'bee', 'cow']:\n    if is_big(name):\n    
 TRUTHS = {"is_big('ant')": 0.02, "is_big('bee')": 0.45, "is_big('cow')": 0.61}
 
 
-def test_an_answer_hangs_on_the_decisive_value_that_the_model_was_least_sure_of() -> None:
+def test_answer_hangs_on_its_least_sure_decisive_value() -> None:
     found = verify(run(COUNT, Judge(TRUTHS)).trace)
-    told = "The answer hangs most on is_big('bee') → False (line 3, 55% sure): with True it would be 2."
-    assert found.told_hangs_on == told
+    text = "The answer hangs most on is_big('bee') → False (line 3, 55% sure): with True it would be 2."
+    assert found.told_hangs_on == text
     assert [flip.step.call for flip in found.flips] == ["is_big('bee')", "is_big('cow')", "is_big('ant')"]
     data = verify_data(found)["hangs_on"]
-    assert data["told"] == told
+    assert data["told"] == text
     assert (data["call"], data["value"], data["instead"], data["answer"]) == ("is_big('bee')", False, True, "2")
     assert data["confidence"] == {"probability": 0.55, "alternatives": {"True": 0.45}}
 
 
-def test_a_value_that_decides_nothing_is_not_what_the_answer_hangs_on() -> None:
+def test_answer_does_not_hang_on_values_without_effect() -> None:
     program = "a = is_big('bee')\nb = is_big('cow')\nanswer = [a and b, b][0] or len('x')"
     found = verify(run(program, Judge({"is_big('bee')": 0.45, "is_big('cow')": 0.8})).trace)
     assert [(flip.step.call, flip.outcome) for flip in found.flips] == [
@@ -285,40 +287,43 @@ def test_a_value_that_decides_nothing_is_not_what_the_answer_hangs_on() -> None:
     )
 
 
-def test_the_tried_values_are_those_that_the_model_was_least_sure_of() -> None:
+def test_least_sure_values_are_tried_first() -> None:
     found = verify(run(COUNT, Judge(TRUTHS)).trace, flips=1)
     assert (len(found.flips), found.untried) == (1, 2)
     assert found.hangs_on is not None and found.hangs_on.step.call == "is_big('bee')"
 
 
-def test_a_label_is_swapped_for_the_one_that_the_model_found_likeliest_instead() -> None:
+def test_label_is_replaced_by_its_likeliest_alternative() -> None:
     program = "mood = mood_of('fine')\nanswer = 1 * (mood == 'good') + 2 * (mood == 'bad') + 3 * (mood == 'mixed')"
     lm = Certain((' "', {}), ("good", {"good": 0.5, "mixed": 0.4, "bad": 0.1}), ('"', {}))
-    told = verify(run(program, lm).trace).told_hangs_on
-    assert told == "The answer hangs on mood_of('fine') → 'good' (line 1, 50% sure): with 'mixed' it would be 3."
+    text = verify(run(program, lm).trace).told_hangs_on
+    assert text == "The answer hangs on mood_of('fine') → 'good' (line 1, 50% sure): with 'mixed' it would be 3."
 
 
 def test_without_log_probabilities_no_confidence_is_shown() -> None:
     values = {"is_big('ant')": False, "is_big('bee')": False, "is_big('cow')": True}
-    told = verify(run(COUNT, values).trace).told_hangs_on
-    assert told == "The answer hangs on is_big('ant') → False (line 3) and 2 other values: with True it would be 2."
+    text = verify(run(COUNT, values).trace).told_hangs_on
+    assert text == "The answer hangs on is_big('ant') → False (line 3) and 2 other values: with True it would be 2."
     assert verify(run("answer = sum(range(5))").trace).told_hangs_on == ""
 
 
-def test_a_flip_that_leaves_no_answer_says_so() -> None:
+def test_flip_that_leaves_no_answer_is_reported() -> None:
     program = "if is_big('cow'):\n    answer = 6 * 7\nelse:\n    raise ValueError('too small')"
-    told = verify(run(program, Judge(TRUTHS)).trace).told_hangs_on
-    assert told.endswith("(line 1, 61% sure): with False there would be no answer.")
+    text = verify(run(program, Judge(TRUTHS)).trace).told_hangs_on
+    assert text.endswith("(line 1, 61% sure): with False there would be no answer.")
 
 
-def test_a_replay_keeps_how_sure_the_model_was() -> None:
+def test_replay_keeps_confidences() -> None:
     trace = run(COUNT, Judge(TRUTHS)).trace
     again = replay(trace).result.judgements
     assert [(step.call, step.confidence) for step in again] == [
         (step.call, step.confidence) for step in trace.judgements
     ]
     changed = replay(trace, changes=Changes(calls={"is_big('bee')": True})).result
-    assert [step.call for step in changed.judgements] == ["is_big('ant')", "is_big('cow')"]  # nobody judged the other
+    assert [step.call for step in changed.judgements] == [
+        "is_big('ant')",
+        "is_big('cow')",
+    ]  # the changed value is no judgement
 
 
 # --- in words -----------------------------------------------------------------------------------------------------
@@ -334,7 +339,7 @@ def test_confidence_in_words() -> None:
     assert otherwise(Confidence(0.7, {"False": 0.298, "None": 0.002})) == "False 30%, None <1%"
 
 
-def test_a_stated_answer_says_how_sure_the_model_was() -> None:
+def test_stated_answer_is_shown_with_its_confidence() -> None:
     stated = Answer(Reason.ANSWERED, "yes", "'yes'", "reply", confidence=0.8)
     assert list(Page().answer(stated)) == ["answer: 'yes'   (the model states it, 80% sure)"]
 

@@ -1,4 +1,4 @@
-"""Files of asserts, one per language feature, under plain CPython and under the engine alike."""
+"""Files of asserts, one per language feature, run under plain CPython and under the engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models by name: what each provider takes, what a script says, and which one is asked when nobody says."""
+"""Models by name: the options of each provider, scripted replies, and the choice of the default model."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ GB = 1_000_000_000
 
 
 @pytest.fixture(autouse=True)
-def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*SETTINGS, "COC_MODEL", "COC_SMALL"]:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")  # nobody is there
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")  # nothing listens there
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "suggestion"),
     [
         ("gpt-4o", "openai:gpt-4o"),
         ("o4-mini", "openai:o4-mini"),
@@ -101,10 +101,10 @@ def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         ("replies.jsonl", "scripted:replies.jsonl"),
     ],
 )
-def test_a_name_without_a_provider_suggests_the_likely_ones(name: str, meant: str) -> None:
+def test_a_name_without_a_provider_suggests_the_likely_ones(name: str, suggestion: str) -> None:
     with pytest.raises(LMError) as caught:
         connect(name)
-    assert f"there is no model {name!r}; did you mean {meant}? (expected PROVIDER:MODEL; " in str(caught.value)
+    assert f"there is no model {name!r}; did you mean {suggestion}? (expected PROVIDER:MODEL; " in str(caught.value)
 
 
 def test_local_alone_is_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +129,7 @@ def test_whether_a_model_is_small_can_be_set(tmp_path: Path, monkeypatch: pytest
         connect("ollama:m")
 
 
-def test_how_many_requests_ollama_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_concurrent_requests_to_ollama(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OLLAMA_NUM_PARALLEL", raising=False)
     assert connect("ollama:m").in_flight == 4
     monkeypatch.setenv("OLLAMA_NUM_PARALLEL", "32")
@@ -138,7 +138,7 @@ def test_how_many_requests_ollama_takes_at_once(monkeypatch: pytest.MonkeyPatch)
     assert connect("openai:m", base_url="http://127.0.0.1:9", in_flight=100).in_flight == 100
 
 
-def test_names_and_options_that_are_none(tmp_path: Path) -> None:
+def test_invalid_names_and_options(tmp_path: Path) -> None:
     assert connect("local:smollm2-135m").name == "local:smollm2-135m"
     for name in ("", "openai:", "nowhere else:model", "x" * 10_000):
         with pytest.raises(LMError, match=r"there is no model '.{0,100}' \(expected PROVIDER:MODEL; providers: openai"):
@@ -153,22 +153,22 @@ def test_names_and_options_that_are_none(tmp_path: Path) -> None:
 # --- scripts ------------------------------------------------------------------------------------------------------
 
 
-def test_a_script(tmp_path: Path) -> None:
+def test_scripted_replies(tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
     lines = ["one", {"when": "fig", "reply": "true"}, {"when": "fig leaf", "reply": "never"}, "two"]
     path.write_text("\n\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
     lm = connect(f"scripted:{path}")
     assert ask(lm, "Is a fig a fruit?") == "true"
     assert ask(lm, "first") == "one"
-    assert ask(lm, "leaf", "a fig") == "true"  # of a turn in parts, the last
-    asked = [Message("user", "a fig"), Message("assistant", "yes"), Message("user", "next")]
-    assert asyncio.run(lm.complete(asked))[0].text == "two"  # not in the last turn
+    assert ask(lm, "leaf", "a fig") == "true"  # only the last part of a turn counts
+    messages = [Message("user", "a fig"), Message("assistant", "yes"), Message("user", "next")]
+    assert asyncio.run(lm.complete(messages))[0].text == "two"  # `fig` is not in the last turn
     assert ask(lm, "fig", n=2) == "true"
     with pytest.raises(LMError, match=r"replies\.jsonl has no reply left for request 6"):
         ask(lm, "another")
 
 
-def test_a_script_takes_its_time_and_answers_many_at_once(tmp_path: Path) -> None:
+def test_scripted_replies_can_be_slow_and_concurrent(tmp_path: Path) -> None:
     path = tmp_path / "replies.jsonl"
     path.write_text('{"when": "fig", "reply": "true", "seconds": 0.5}')
     lm = connect(f"scripted:{path}")
@@ -196,7 +196,7 @@ def test_a_script_takes_its_time_and_answers_many_at_once(tmp_path: Path) -> Non
     ],
     ids=["words", "number", "no reply", "too much", "list", "past", "deep", "bytes"],
 )
-def test_scripts_that_are_none(tmp_path: Path, text: bytes, words: str) -> None:
+def test_invalid_scripts(tmp_path: Path, text: bytes, words: str) -> None:
     path = tmp_path / "replies.jsonl"
     path.write_bytes(text)
     with pytest.raises(InputError, match=words) as caught:
@@ -208,11 +208,11 @@ def test_scripts_that_are_none(tmp_path: Path, text: bytes, words: str) -> None:
         connect(f"scripted:{tmp_path}")
 
 
-# --- when nobody says ---------------------------------------------------------------------------------------------
+# --- the default model --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("model", "variable"), [("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")])
-def test_a_vendor_is_not_asked_without_a_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_vendors_need_a_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (variable, variable.replace("API_KEY", "BASE_URL")):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(LMError, match=f"{model} needs a key: set {variable}"):
@@ -221,7 +221,7 @@ def test_a_vendor_is_not_asked_without_a_key(model: str, variable: str, monkeypa
     assert connect(model, api_key="k").name == model
 
 
-def test_what_is_set_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_decide_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no key and no Ollama: the embedded model")
     small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory is free: the smaller embedded model")
     assert default_model(1_940_000_000) == small
@@ -237,7 +237,7 @@ def test_what_is_set_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_model() == ("scripted:demo", "set by COC_MODEL")
 
 
-def test_a_running_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_running_ollama_is_the_default(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     models = [{"name": "nomic-embed-text:latest"}, {"name": "llama3.2:1b"}, {"name": "other"}]
     endpoint.script[:] = [{"models": models}]
     monkeypatch.setenv("OLLAMA_HOST", endpoint.url)
@@ -295,27 +295,27 @@ def test_free_memory_of_a_machine(tmp_path: Path) -> None:
     assert (here is not None and here > 0) == (sys.platform == "linux")
 
 
-def test_free_memory_of_a_group(tmp_path: Path) -> None:
+def test_free_memory_of_a_control_group(tmp_path: Path) -> None:
     proc, groups = machine(tmp_path, 8 * GB, "0::/outer/inner\n")
     group(groups / "outer" / "inner", 2, "max", 5 * GB, 0)
     group(groups / "outer", 2, 4 * GB, 3 * GB, GB)
-    assert free_memory_bytes(proc, groups) == 2 * GB  # what can be taken back is not taken
+    assert free_memory_bytes(proc, groups) == 2 * GB  # reclaimable memory is free
 
 
-def test_free_memory_of_a_group_of_version_1(tmp_path: Path) -> None:
+def test_free_memory_of_a_control_group_of_version_1(tmp_path: Path) -> None:
     proc, groups = machine(tmp_path, 8 * GB, "5:cpu:/x\n4:memory,hugetlb:/elsewhere/container\n1:name=systemd:/\n")
     group(groups / "memory", 1, 3 * GB, 2 * GB, 0)  # inside a container, its own group is the root
     assert free_memory_bytes(proc, groups) == GB
 
 
-def test_what_is_no_model_is_told_at_once() -> None:
+def test_invalid_models_are_reported_at_once() -> None:
     with pytest.raises(LMError, match="there is no model 'nope'"):
         connect("local:nope")
     with pytest.raises(TypeError, match="expected a model, got str"):
         solve("What?", "local:qwen2.5-coder-1.5b")  # type: ignore[arg-type]
 
 
-# --- providers of packages ----------------------------------------------------------------------------------------
+# --- providers of other packages ----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -333,7 +333,7 @@ def test_an_installed_package_adds_a_provider(package: Path) -> None:
 
 
 def test_a_package_does_not_replace_a_provider(package: Path) -> None:
-    """It would get the key that is meant for another."""
+    """It would receive the key of the other provider."""
     with pytest.raises(LMError, match="openai:any needs a key"):
         connect("openai:any")
 

@@ -1,4 +1,4 @@
-"""Whether an answer agrees with its trace; and that looking at untrusted texts takes linear time."""
+"""Whether an answer agrees with its trace, and that reading untrusted texts takes linear time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ FORGED = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_forged_answer_is_found(name: str, sandbox: Sandbox) -> None:
+def test_forged_answer_is_detected(name: str, sandbox: Sandbox) -> None:
     found = verify(run(FORGED[name], sandbox=sandbox).trace, flips=0, sandbox=sandbox)
     assert found.score == 0
     assert any(flag.startswith("the answer is not what the last step shows") for flag in found.flags), found.flags
@@ -93,7 +93,7 @@ HONEST = {
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_answer_is_what_the_last_step_shows(name: str, sandbox: Sandbox) -> None:
+def test_honest_answer_agrees_with_the_last_step(name: str, sandbox: Sandbox) -> None:
     found = verify(run(HONEST[name], sandbox=sandbox).trace, flips=0, sandbox=sandbox)
     assert not any("last step" in flag for flag in found.flags), found.flags
 

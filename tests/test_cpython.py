@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from cpython import NAMES, QUICK, differences, plainly, source_of, under_the_engine
+from cpython import NAMES, QUICK, differences, source_of, under_cpython, under_engine
 
 TRACING = {
     "test_default_capture",
@@ -29,6 +29,6 @@ def test_same_as_under_cpython(name: str) -> None:
     source = source_of(name)
     if source is None:
         pytest.skip(f"this Python has no test.{name}")
-    plain, ours = plainly(source), under_the_engine(source)
+    plain, engine = under_cpython(source), under_engine(source)
     assert plain["run"] > 0
-    assert differences(plain, ours) <= KNOWN.get(name, set()), ours["texts"]
+    assert differences(plain, engine) <= KNOWN.get(name, set()), engine["texts"]

@@ -1,4 +1,4 @@
-"""The debugger as a person meets it: keys in, screen out; and the timeline below it, by itself."""
+"""The debugger as a user sees it, with real keys and screens, and the timeline that it shows."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ HOSTILE = "[red]markup[/red] [@click=app.quit]x[/] \x1b[31mred\x1b]0;title\x07 \
 
 @pytest.fixture(scope="module")
 def jail() -> Iterator[Jail]:
-    with Jail(spares=0) as one:
-        yield one
+    with Jail(spares=0) as opened:
+        yield opened
 
 
 def fruit() -> Trace:
@@ -53,12 +53,12 @@ def drive(
     script: Callable[[Debugger, Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (100, 30),
     path: Path = FRUIT,
-    **given: Any,
+    **options: Any,
 ) -> None:
-    """The real app, with keys as a person presses them."""
+    """Run a script of key presses in the real app."""
 
     async def main() -> None:
-        app = Debugger(trace, path, **given)
+        app = Debugger(trace, path, **options)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             await script(app, pilot)
@@ -67,7 +67,7 @@ def drive(
 
 
 def screen(app: Debugger, below: bool = False) -> str:
-    """What can be read, line by line; `below` what lies over it."""
+    """The text of the screen; with `below`, of the main screen below a dialog."""
     shown = app.screen_stack[0] if below else app.screen
     return "\n".join(strip.text for strip in shown._compositor.render_strips())
 
@@ -86,13 +86,13 @@ def fenced(*programs: str) -> list[str]:
 # --- the timeline -------------------------------------------------------------------------------------------------
 
 
-def line_of_steps(*steps: Step, **given: Any) -> Timeline:
+def timeline_of(*steps: Step, **fields: Any) -> Timeline:
     program = Program("a = 1\nb = f(a)\n", (Statement(1, 0, 1, 5, "Assign"), Statement(2, 0, 2, 8, "Assign")))
-    return timelines(Trace(events=[program, *steps, Answer("answered", 1, "1", sandbox="A")], **given))[0]
+    return timelines(Trace(events=[program, *steps, Answer("answered", 1, "1", sandbox="A")], **fields))[0]
 
 
-def test_states_are_what_the_deltas_say() -> None:
-    line = line_of_steps(
+def test_states_follow_from_the_deltas() -> None:
+    line = timeline_of(
         Step(1, "python", 0, 1, delta={"a": "1"}),
         Step(2, "lm", 1, 2, call="f(1)", value=2),
         Step(3, "python", 1, 2, delta={"b": "2", "a": "3"}, output="one\n"),
@@ -102,8 +102,8 @@ def test_states_are_what_the_deltas_say() -> None:
         inputs={"n": [1, 2]},
     )
     states = [
-        {one.name: one.text for one in line.state(place)}
-        | {"*": [one.name for one in line.state(place) if one.is_changed]}
+        {variable.name: variable.text for variable in line.state(place)}
+        | {"*": [variable.name for variable in line.state(place) if variable.is_changed]}
         for place in range(-1, 5)
     ]
     given = {"question": "'Why?'", "n": "[1, 2]"}
@@ -123,8 +123,8 @@ def test_states_are_what_the_deltas_say() -> None:
     assert line.differing(0) is None
 
 
-def test_find_prefers_whole_words_and_goes_round() -> None:
-    line = line_of_steps(
+def test_find_prefers_whole_words_and_wraps_around() -> None:
+    line = timeline_of(
         Step(1, "python", 0, 0, delta={"counter": "1"}),
         Step(2, "lm", 1, 0, call="f('apple')", value="A fruit"),
         Step(3, "python", 1, 0, delta={"count": "2"}),
@@ -134,12 +134,12 @@ def test_find_prefers_whole_words_and_goes_round() -> None:
     assert line.find("a FRUIT", 2) == line.find("'apple'", 0) == 1
     assert line.find("(", 2) == 1
     assert line.find("nothing", 0) is line.find("", 0) is None
-    assert line_of_steps().find("x", 0) is None
+    assert timeline_of().find("x", 0) is None
 
 
-def test_a_long_run_is_walked_quickly() -> None:
+def test_navigation_in_a_long_run_is_fast() -> None:
     steps = [Step(n, "python", 0, 1, delta={f"name{n}": "1", "a": str(n)}) for n in range(1, 20_001)]
-    line = line_of_steps(*steps)
+    line = timeline_of(*steps)
     start = time.process_time()
     assert len(line.state(19_999)) == 20_001
     assert line.find("name20000", 0) == 19_999
@@ -156,10 +156,10 @@ def test_any_attempt_can_be_edited(jail: Jail) -> None:
     number = first.steps[place].number
 
     async def both() -> None:
-        now = await edited(first, first, Changes(steps={number: "x"}), sandbox=jail)
-        assert now.run.answer is not None
-        assert now.run.answer.error is not None and now.run.answer.error.type == "TypeError"
-        once_more = await edited(first, now, Changes(steps={number: 7}), sandbox=jail)
+        changed = await edited(first, first, Changes(steps={number: "x"}), sandbox=jail)
+        assert changed.run.answer is not None
+        assert changed.run.answer.error is not None and changed.run.answer.error.type == "TypeError"
+        once_more = await edited(first, changed, Changes(steps={number: 7}), sandbox=jail)
         assert all((row := once_more.row(at)) is not None and row.is_same for at in range(len(once_more)))
         with pytest.raises(InputError, match="was run by Python"):
             await edited(last, last, Changes(steps={2: 1}), sandbox=jail)
@@ -167,10 +167,10 @@ def test_any_attempt_can_be_edited(jail: Jail) -> None:
     asyncio.run(both())
 
 
-# --- walking ------------------------------------------------------------------------------------------------------
+# --- navigation ---------------------------------------------------------------------------------------------------
 
 
-def test_walking() -> None:
+def test_navigation_keys() -> None:
     async def script(app: Debugger, pilot: Pilot[None]) -> None:
         assert "step 1 of 17" in screen(app)
         assert "answer: '2 of 4 are fruit'" in screen(app)
@@ -212,13 +212,13 @@ def test_walking() -> None:
     drive(fruit(), script)
 
 
-def test_going_and_finding() -> None:
+def test_go_to_step_and_find() -> None:
     async def script(app: Debugger, pilot: Pilot[None]) -> None:
         await pilot.press("g", "1", "1", "enter")
         assert app.place == 10
         await pilot.press("g")
         await type_in(app, pilot, "99")
-        assert "there is no step 99; there are 17" in screen(app)
+        assert "there is no step 99; the run has 17" in screen(app)
         await pilot.press("escape", "home", "slash")
         await pilot.press(*"hammer", "enter")
         assert app.timeline.steps[app.place].number == 7
@@ -248,14 +248,14 @@ def test_output_and_tools(jail: Jail) -> None:
         assert "nothing yet" in screen(app)
         await pilot.press("o", "o")
         text = screen(app)
-        assert "■●" in text  # still to come: a tool, the LM
+        assert "■●" in text  # marks of later steps: a tool, the LM
         assert "line 1 xxx" in text and "line 2 xxx" not in text
         assert "x" * 500 not in text
         await pilot.press("enter")
         assert screen(app).count("x" * 60) > 5  # in full
         await pilot.press("enter", "c")
         text = screen(app)
-        assert "▶63 lm+tl  answer = price_of('fig')" in text  # it came into sight
+        assert "▶63 lm+tl  answer = price_of('fig')" in text  # the line was scrolled into view
         assert "tl  line 63" in text
         assert "→ 2.5" in text
 
@@ -314,7 +314,7 @@ def test_edit_and_undo_and_write(jail: Jail, tmp_path: Path) -> None:
     assert "✗ it is a what-if, not the original run; edited: step 8, is_fruit('hammer')" in checked.stdout
 
 
-def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
+def test_new_calls_need_a_value(jail: Jail) -> None:
     source = "answer = other('x') if f(1) else 0"
     trace = run(source, {"f(1)": False}, sandbox=jail).trace
 
@@ -322,7 +322,7 @@ def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
         await pilot.press("home", "e")
         await type_in(app, pilot, "True")
 
-    async def without(app: Debugger, pilot: Pilot[None]) -> None:
+    async def without_emulator(app: Debugger, pilot: Pilot[None]) -> None:
         await edit(app, pilot)
         text = screen(app)
         assert "answer: 0 → none (emulation failed" in text
@@ -338,16 +338,16 @@ def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
         await pilot.press("m")
         assert "did not end at a call without a value" in screen(app)
 
-    async def with_one(app: Debugger, pilot: Pilot[None]) -> None:
+    async def with_emulator(app: Debugger, pilot: Pilot[None]) -> None:
         await edit(app, pilot)
         assert "answer: 0 → 5" in screen(app)
 
-    drive(trace, without, sandbox=jail)
-    drive(trace, with_one, sandbox=jail, emulator=lambda pause: 5)
+    drive(trace, without_emulator, sandbox=jail)
+    drive(trace, with_emulator, sandbox=jail, emulator=lambda pause: 5)
 
 
-def test_what_was_recorded_further_on_is_there_after_a_missing_value(jail: Jail) -> None:
-    """The edited run ended before it got to those calls; what was recorded for them holds nevertheless."""
+def test_later_recorded_values_are_used_after_a_missing_one(jail: Jail) -> None:
+    """The edited run ends before these calls, but their recorded values are still used."""
     source = "a = other('x') if f(1) else 0\nb = [g(n) for n in (1, 2)]\nanswer = (a, b)"
     trace = run(source, {"f(1)": False, "g(1)": 10, "g(2)": 20}, sandbox=jail).trace
 
@@ -373,7 +373,7 @@ def test_values_of_other_kinds_are_edited(jail: Jail) -> None:
         assert "answer: 7 → [8]" in screen(app)
         assert "* total = [8]" in screen(app)
         await pilot.press("home", "e")
-        await type_in(app, pilot, "...")  # a literal, but no value
+        await type_in(app, pilot, "...")  # a literal, but not a valid value
         assert app.is_running
         assert len(app.screen_stack) == 1
 
@@ -381,7 +381,7 @@ def test_values_of_other_kinds_are_edited(jail: Jail) -> None:
 
 
 class Never:
-    """Somebody who does not answer."""
+    """An emulator that never answers."""
 
     async def answer(self, pause: Any) -> Answered:
         await asyncio.sleep(1000)
@@ -389,7 +389,7 @@ class Never:
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c", "escape"])
-def test_leaving_while_it_runs(key: str) -> None:
+def test_quitting_and_stopping_during_a_run(key: str) -> None:
     with Jail(spares=0) as jail:
         trace = run("answer = other('x') if f(1) else 0", {"f(1)": False}, sandbox=jail).trace
 
@@ -399,7 +399,7 @@ def test_leaving_while_it_runs(key: str) -> None:
             await pilot.press("enter")
             await pilot.pause(0.5)
             assert "running from step 1 on" in screen(app)
-            await pilot.press("end", "e")  # it can be walked in meanwhile, but not edited
+            await pilot.press("end", "e")  # navigation works meanwhile, editing does not
             assert "still running" in screen(app) or "was run by Python" in screen(app)
             await pilot.press(key)
             await pilot.pause()
@@ -412,10 +412,10 @@ def test_leaving_while_it_runs(key: str) -> None:
         assert not [pid for pid in set(descendants(os.getpid())) - before if is_alive(pid)]
 
 
-# --- odd traces ---------------------------------------------------------------------------------------------------
+# --- unusual traces -----------------------------------------------------------------------------------------------
 
 
-def test_hostile_text_is_text(jail: Jail) -> None:
+def test_hostile_text_is_shown_as_text(jail: Jail) -> None:
     source = f"x = f({HOSTILE[:33]!r})\nprint(x)\nanswer = x  # [red]c[/red] \u202e"
     result = run(source, lambda pause: HOSTILE, question=HOSTILE, inputs={"n": HOSTILE}, sandbox=jail)
     trace = Trace.parse([line.encode() for line in result.trace.lines()])
@@ -503,7 +503,7 @@ def test_a_small_terminal() -> None:
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def test_it_needs_a_terminal() -> None:
+def test_debug_needs_a_terminal() -> None:
     done = coc("debug", FRUIT)
     assert done.returncode == 2
     assert done.stderr == f"coc: coc debug needs a terminal; without one, use coc show {FRUIT}\n"
@@ -511,7 +511,7 @@ def test_it_needs_a_terminal() -> None:
 
 
 class Terminal:
-    """The command in a terminal of its own."""
+    """A command in its own pseudo-terminal."""
 
     def __init__(self, *command: str) -> None:
         self._host, guest = pty.openpty()
@@ -555,7 +555,7 @@ def test_in_a_terminal(key: str) -> None:
         terminal.wait_for("'1 of 4 are fruit'")
         running = descendants(terminal.child.pid)
         terminal.press(key)
-        terminal.wait_for("\x1b[?1049l")  # the screen is as it was
+        terminal.wait_for("\x1b[?1049l")  # the original screen is restored
         assert terminal.child.wait(20) == 0
         assert "Traceback" not in terminal.seen
         assert not [pid for pid in running if is_alive(pid)]

@@ -1,5 +1,5 @@
-"""The files that deploy it: Dockerfile, compose.yaml, the systemd unit, Kubernetes manifests, the Grafana dashboard; and
-backups, as docs/deploy.md describes them."""
+"""Deployment files (Dockerfile, compose.yaml, systemd unit, Kubernetes manifests, Grafana dashboard), and backups as
+docs/deploy.md describes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from serving import FRUIT, Serving, served
 from chainofcode.cli import _parser as command_parser
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-# Lines that end with a backslash go on, comments are none.
+# Without comments; a line that ends with a backslash is joined with the next.
 INSTRUCTIONS = [
     line.split(None, 1)
     for line in re.sub(r"\\\n\s*", " ", re.sub(r"(?m)^#.*\n", "", DOCKERFILE)).splitlines()
@@ -30,11 +30,11 @@ INSTRUCTIONS = [
 ]
 
 
-def of(name: str) -> list[str]:
+def arguments_of(name: str) -> list[str]:
     return [rest for instruction, rest in INSTRUCTIONS if instruction == name]
 
 
-def test_instructions_are_known() -> None:
+def test_dockerfile_instructions_are_known() -> None:
     known = {
         "FROM",
         "ARG",
@@ -52,33 +52,33 @@ def test_instructions_are_known() -> None:
     assert {name for name, _ in INSTRUCTIONS} <= known
 
 
-def test_what_is_copied_exists_and_is_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    copied = [word for rest in of("COPY") if not rest.startswith("--from") for word in rest.split()[:-1]]
+    copied = [word for rest in arguments_of("COPY") if not rest.startswith("--from") for word in rest.split()[:-1]]
     assert copied
     for name in copied:
         assert (ROOT / name).exists(), name
         assert f"!{name}" in ignored, name
 
 
-def test_it_runs_without_rights() -> None:
+def test_container_runs_as_unprivileged_user() -> None:
     stages = DOCKERFILE.split("\nFROM ")
     assert len(stages) == 3
-    assert of("USER") == ["10001:10001"]
+    assert arguments_of("USER") == ["10001:10001"]
     last = [name for name, _ in INSTRUCTIONS]
     assert last.index("USER") > max(place for place, name in enumerate(last) if name == "RUN")
-    assert all(":" in rest.split()[0] and "latest" not in rest for rest in of("FROM"))
+    assert all(":" in rest.split()[0] and "latest" not in rest for rest in arguments_of("FROM"))
 
 
-def test_commands_are_lists_that_shells_never_see() -> None:
-    (command,) = of("CMD")
+def test_commands_use_no_shell() -> None:
+    (command,) = arguments_of("CMD")
     assert json.loads(command)[:2] == ["coc", "serve"]
-    (check,) = of("HEALTHCHECK")
+    (check,) = arguments_of("HEALTHCHECK")
     words = json.loads(check.partition("CMD ")[2])
     assert "/healthz" in words[-1]
     compile(words[-1], "healthcheck", "exec")
     port = json.loads(command)[json.loads(command).index("--port") + 1]
-    assert of("EXPOSE") == [port]
+    assert arguments_of("EXPOSE") == [port]
     assert f":{port}/" in words[-1]
 
 
@@ -106,7 +106,7 @@ def test_compose() -> None:
             assert other in services
         for volume in service.get("volumes", []):
             assert volume.partition(":")[0] in compose["volumes"]
-    assert of("VOLUME") == [ours["volumes"][0].partition(":")[2]]
+    assert arguments_of("VOLUME") == [ours["volumes"][0].partition(":")[2]]
 
 
 def options_of(command: list[str]) -> Any:
@@ -123,9 +123,9 @@ def test_the_systemd_unit() -> None:
     unit.read_string((ROOT / "deploy" / "systemd" / "coc.service").read_text(encoding="utf-8"))
     assert unit["Install"]["WantedBy"] == "multi-user.target"
     service = unit["Service"]
-    given = options_of(shlex.split(service["ExecStart"]))
-    assert str(given.data) == f"/var/lib/{service['StateDirectory']}"
-    assert int(service["TimeoutStopSec"]) >= given.drain + 10
+    options = options_of(shlex.split(service["ExecStart"]))
+    assert str(options.data) == f"/var/lib/{service['StateDirectory']}"
+    assert int(service["TimeoutStopSec"]) >= options.drain + 10
     assert not {"RestrictNamespaces", "SystemCallFilter"} & set(service), "they prevent tier A of the sandbox"
 
 
@@ -141,8 +141,8 @@ def manifests() -> list[dict[str, Any]]:
     return found
 
 
-def kind(manifests: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    (found,) = [one for one in manifests if one["kind"] == name]
+def manifest_of_kind(manifests: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = [manifest for manifest in manifests if manifest["kind"] == name]
     return found
 
 
@@ -152,47 +152,52 @@ def test_manifests_fit_the_schemas_of_kubernetes(manifests: list[dict[str, Any]]
     for manifest in manifests:
         for version in ("1.30", validate.latest_version()):
             validate.validate(manifest, version, strict=True)
-    broken = json.loads(json.dumps(kind(manifests, "Deployment")).replace("containerPort", "containerport"))
+    broken = json.loads(json.dumps(manifest_of_kind(manifests, "Deployment")).replace("containerPort", "containerport"))
     with pytest.raises(validate.ValidationError):
         validate.validate(broken, "1.30", strict=True)
 
 
 def test_manifests_agree_with_each_other(manifests: list[dict[str, Any]]) -> None:
-    deployment = kind(manifests, "Deployment")["spec"]
+    deployment = manifest_of_kind(manifests, "Deployment")["spec"]
     pod = deployment["template"]
     labels = pod["metadata"]["labels"]
     assert deployment["selector"]["matchLabels"].items() <= labels.items()
     (container,) = pod["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    service = kind(manifests, "Service")["spec"]
+    service = manifest_of_kind(manifests, "Service")["spec"]
     assert service["selector"].items() <= labels.items()
-    assert [port["targetPort"] for port in service["ports"]] == ["http"], "the port for operators stays inside"
-    policy = kind(manifests, "NetworkPolicy")["spec"]
+    assert [port["targetPort"] for port in service["ports"]] == ["http"], (
+        "the service does not expose the port for operators"
+    )
+    policy = manifest_of_kind(manifests, "NetworkPolicy")["spec"]
     assert policy["podSelector"]["matchLabels"].items() <= labels.items()
     assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == set(ports)
     volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
     assert {mount["name"] for mount in container["volumeMounts"]} == set(volumes)
     claim = volumes["data"]["persistentVolumeClaim"]["claimName"]
-    assert claim == kind(manifests, "PersistentVolumeClaim")["metadata"]["name"]
+    assert claim == manifest_of_kind(manifests, "PersistentVolumeClaim")["metadata"]["name"]
     assert (
-        f"{pod['spec']['securityContext']['runAsUser']}:{pod['spec']['securityContext']['runAsGroup']}" == of("USER")[0]
+        f"{pod['spec']['securityContext']['runAsUser']}:{pod['spec']['securityContext']['runAsGroup']}"
+        == arguments_of("USER")[0]
     )
 
 
 def test_manifests_agree_with_the_server(manifests: list[dict[str, Any]], tmp_path: Path) -> None:
-    deployment = kind(manifests, "Deployment")["spec"]
+    deployment = manifest_of_kind(manifests, "Deployment")["spec"]
     assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "Recreate")
     pod = deployment["template"]
     (container,) = pod["spec"]["containers"]
-    given = options_of(container["command"])
+    options = options_of(container["command"])
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports == {"http": given.port, "admin": given.admin_port} and given.host == given.admin_host == "0.0.0.0"
+    assert (
+        ports == {"http": options.port, "admin": options.admin_port} and options.host == options.admin_host == "0.0.0.0"
+    )
     (mounted,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "data"]
-    assert str(given.data).startswith(f"{mounted}/") and of("VOLUME") == [mounted]
+    assert str(options.data).startswith(f"{mounted}/") and arguments_of("VOLUME") == [mounted]
     pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert pod["spec"]["terminationGracePeriodSeconds"] >= pause + given.drain + 10
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= pause + options.drain + 10
     scraped = pod["metadata"]["annotations"]
-    assert scraped["prometheus.io/port"] == str(given.admin_port)
+    assert scraped["prometheus.io/port"] == str(options.admin_port)
     probes = [container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
     assert {probe["httpGet"]["port"] for probe in probes} == {"admin"}
     with served(tmp_path, "--admin-port", "0", "--token", "t" * 20) as server:
@@ -209,7 +214,7 @@ def dashboard() -> dict[str, Any]:
     return found
 
 
-def test_the_dashboard_has_a_place_for_each_panel() -> None:
+def test_dashboard_panels_do_not_overlap() -> None:
     panels = dashboard()["panels"]
     assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
     places = [panel["gridPos"] for panel in panels]

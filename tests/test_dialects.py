@@ -1,8 +1,8 @@
-"""Stand-ins for endpoints of OpenAI's protocol: each refuses some of what the real one refuses.
+"""Stand-ins for OpenAI-compatible endpoints: each refuses some of what the real one refuses.
 
-Each names the documentation or source that it follows, as read in November 2026; none was compared with a real endpoint.
-Texts of refusals are quoted from the servers' sources (vLLM, SGLang, llama.cpp, Ollama); those of OpenAI and Gemini are
-assumed. A server constrains its reply only if it understood the schema: otherwise it answers in prose.
+Each names the documentation or source that it follows, as of November 2026; none was compared with a real endpoint.
+Texts of refusals are quotations from the servers' sources (vLLM, SGLang, llama.cpp, Ollama); those of OpenAI and Gemini
+are assumptions. A server constrains its reply only if it understands the schema; otherwise it replies in prose.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def refused(e: Any, message: str, param: str | None = None, status: int = 400) -
 
 
 def answer(e: Any, body: dict[str, Any]) -> None:
-    """Reply as often as was asked, with a value if there is a schema."""
+    """Send the requested number of replies, with a value if there is a schema."""
     form = body.get("response_format", {})
     text = VALUE if form.get("type") == "json_schema" and "schema" in form.get("json_schema", {}) else PROSE
     content = [{"token": part, "logprob": -0.1, "top_logprobs": []} for part in ('{"value":', " true", "}")]
@@ -55,7 +55,7 @@ def answer(e: Any, body: dict[str, Any]) -> None:
 
 
 def images_in(body: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """The images of a request, as data URLs give them: type and bytes."""
+    """The images in the data URLs of a request: type and bytes."""
     turns = [turn["content"] for turn in body["messages"] if isinstance(turn["content"], list)]
     urls = [part["image_url"]["url"] for parts in turns for part in parts if part["type"] == "image_url"]
     assert all(set(part) == {"type", part["type"]} for parts in turns for part in parts)
@@ -64,7 +64,7 @@ def images_in(body: dict[str, Any]) -> list[tuple[str, bytes]]:
 
 
 def openai(e: Any, body: dict[str, Any], efforts: tuple[str, ...]) -> None:
-    """A model of OpenAI. Without efforts it does not reason; with some it takes neither temperature nor logprobs.
+    """A model of OpenAI. Without efforts it does not reason; with some it accepts neither temperature nor logprobs.
 
     Platform documentation: reasoning, structured outputs, images and vision.
     """
@@ -81,7 +81,7 @@ def openai(e: Any, body: dict[str, Any], efforts: tuple[str, ...]) -> None:
     if effort is not None and not efforts:
         return refused(e, "Unrecognized request argument supplied: reasoning_effort", "reasoning_effort")
     if effort is not None and effort not in efforts:
-        listed = ", ".join(f"'{one}'" for one in efforts)
+        listed = ", ".join(f"'{known}'" for known in efforts)
         text = f"Unsupported value: 'reasoning_effort' does not support '{effort}' with this model. Supported values are: {listed}."
         return refused(e, text, "reasoning_effort")
     is_thinking = bool(efforts) and effort != "none"
@@ -92,13 +92,13 @@ def openai(e: Any, body: dict[str, Any], efforts: tuple[str, ...]) -> None:
     if form.get("strict") and (why := not_strict(form["schema"])):
         return refused(e, f"Invalid schema for response_format 'value': {why}", "response_format")
     if is_thinking and body["max_completion_tokens"] < 1000:
-        choice = {"message": {"content": ""}, "finish_reason": "length"}  # all of it went into thoughts
+        choice = {"message": {"content": ""}, "finish_reason": "length"}  # reasoning used all tokens
         return e.reply(200, json.dumps({"choices": [choice]}).encode())
     return answer(e, body)
 
 
 def not_strict(schema: dict[str, Any]) -> str:
-    """Why OpenAI refuses a strict schema."""
+    """Return why OpenAI refuses a strict schema, or an empty string."""
     if not schema.keys() & {"type", "enum", "const", "anyOf"}:
         return "schema must have a 'type' key"
     for keyword in ("minLength", "maxLength", "uniqueItems"):
@@ -115,7 +115,7 @@ def not_strict(schema: dict[str, Any]) -> str:
 
 
 def vllm(e: Any, body: dict[str, Any]) -> None:
-    """vLLM 0.12 and later: unknown fields are ignored, the `guided_` fields among them, which it had before.
+    """vLLM 0.12 and later: unknown fields are ignored, including the `guided_` fields of earlier versions.
 
     docs.vllm.ai, structured outputs: `response_format` or `structured_outputs`; sampling_params.py; --max-logprobs is 20.
     """
@@ -158,8 +158,8 @@ def llama_cpp(e: Any, body: dict[str, Any], slots: int = 1) -> None:
     """
 
     def error(message: str) -> None:
-        told = {"error": {"code": 500, "message": message, "type": "server_error"}}
-        e.reply(500, json.dumps(told).encode())
+        refusal = {"error": {"code": 500, "message": message, "type": "server_error"}}
+        e.reply(500, json.dumps(refusal).encode())
 
     if images_in(body) and body["model"] == "blind":
         return error("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj")
@@ -176,14 +176,14 @@ def ollama(e: Any, body: dict[str, Any]) -> None:
     docs.ollama.com, OpenAI compatibility; openai/openai.go.
     """
     known = {"model", "messages", "response_format", "seed", "stop", "temperature", "max_tokens", "logprobs"}
-    taken = {name: value for name, value in body.items() if name in known}
+    known_fields = {name: value for name, value in body.items() if name in known}
     if any(kind not in ("image/jpeg", "image/jpg", "image/png", "image/webp") for kind, _ in images_in(body)):
         return refused(e, "invalid image input")
-    return answer(e, taken)
+    return answer(e, known_fields)
 
 
 def gemini(e: Any, body: dict[str, Any]) -> None:
-    """Gemini's endpoint for OpenAI's protocol: fields that it does not know are an error; it takes no GIF.
+    """Gemini's OpenAI-compatible endpoint: unknown fields are an error, and GIF is not accepted.
 
     ai.google.dev, OpenAI compatibility and image understanding (PNG, JPEG, WebP, HEIC, HEIF).
     """
@@ -201,11 +201,11 @@ def gemini(e: Any, body: dict[str, Any]) -> None:
 def stand_in() -> Iterator[Callable[[Callable[[Any, dict[str, Any]], None]], Any]]:
     with serving({}) as endpoint:
 
-        def speaking(protocol: Callable[[Any, dict[str, Any]], None]) -> Any:
+        def start(protocol: Callable[[Any, dict[str, Any]], None]) -> Any:
             endpoint.script[:] = [lambda e: protocol(e, endpoint.seen[-1][1])]
             return endpoint
 
-        yield speaking
+        yield start
 
 
 def value(lm: LM) -> Any:
@@ -219,7 +219,7 @@ def value(lm: LM) -> Any:
     ids=["does not reason", "gpt-5.1", "gpt-5", "o-series", "gpt-5-pro"],
 )  # fmt: skip
 def test_openai(stand_in: Any, efforts: tuple[str, ...], taken: str | None, tries: int) -> None:
-    """A value takes as little reasoning as the model can; what it refuses is learnt once."""
+    """A value uses the lowest effort that the model accepts; each refusal is remembered."""
     endpoint = stand_in(lambda e, body: openai(e, body, efforts))
     lm = OpenAILM("m", base_url=endpoint.url, api_key="k", dialect=OPENAI)
     assert value(lm) is True
@@ -233,10 +233,10 @@ def test_openai(stand_in: Any, efforts: tuple[str, ...], taken: str | None, trie
     assert value(lm) is True
     assert len(endpoint.seen) == tries + 1
     keys = {body["prompt_cache_key"] for _, body in endpoint.seen}
-    assert len(keys) == 1  # one prefix, one machine
+    assert len(keys) == 1  # requests with the same prefix go to the same machine
 
 
-def test_the_user_says_how_much_a_model_reasons(stand_in: Any) -> None:
+def test_reasoning_effort_can_be_set(stand_in: Any) -> None:
     endpoint = stand_in(lambda e, body: openai(e, body, ("low", "medium", "high")))
     lm = OpenAILM("m", base_url=endpoint.url, api_key="k", dialect=OPENAI, effort="high")
     asyncio.run(lm.complete([Message("user", "Write a program.")], max_tokens=2000))
@@ -246,8 +246,8 @@ def test_the_user_says_how_much_a_model_reasons(stand_in: Any) -> None:
 @pytest.mark.parametrize(
     ("protocol", "name"), [(vllm, "openai:m"), (sglang, "openai:m"), (llama_cpp, "openai:m"), (ollama, "ollama:m")]
 )
-def test_servers_of_your_own(stand_in: Any, protocol: Any, name: str) -> None:
-    """They get the common part of the protocol, and constrain the value with the first request."""
+def test_self_hosted_servers(stand_in: Any, protocol: Any, name: str) -> None:
+    """They receive only the common part of the protocol; the first request constrains the value."""
     endpoint = stand_in(protocol)
     assert value(connect(name, base_url=endpoint.url)) is True
     (body,) = [body for _, body in endpoint.seen]
@@ -257,7 +257,7 @@ def test_servers_of_your_own(stand_in: Any, protocol: Any, name: str) -> None:
 
 
 def test_a_stand_in_constrains_only_what_it_understands(stand_in: Any) -> None:
-    """The fields that vLLM had before 0.12 no longer do anything."""
+    """The fields of vLLM before 0.12 no longer have an effect."""
     schema = {"type": "object"}
     for fields, text in (
         ({"guided_json": schema}, PROSE),
@@ -282,7 +282,7 @@ def test_a_stand_in_constrains_only_what_it_understands(stand_in: Any) -> None:
     ids=["vllm", "sglang", "llama.cpp, 1 slot", "llama.cpp, 3 slots", "ollama"],
 )
 def test_votes(stand_in: Any, protocol: Any, name: str, requests: int, later: int) -> None:
-    """Where a server writes one reply per request, the others are requested one by one."""
+    """If a server writes one reply per request, the others are requested one by one."""
     endpoint = stand_in(protocol)
     lm = connect(name, base_url=endpoint.url)
     for expected in (requests, later):
@@ -348,25 +348,25 @@ FORMATS = {"PNG": PNG, "JPEG": b"\xff\xd8\xff", "GIF": GIF, "WebP": b"RIFF....WE
 
 
 @pytest.mark.parametrize("provider", ["openai", "gemini", "ollama"])
-def test_the_formats_that_the_documentation_lists(stand_in: Any, provider: str) -> None:
+def test_image_formats_match_the_documentation(stand_in: Any, provider: str) -> None:
     protocol, name = PROVIDERS[provider]
     endpoint = stand_in(protocol)
     lm = connect(name, base_url=endpoint.url, api_key="k", has_images=True)
-    taken = []
+    accepted = []
     for kind, data in FORMATS.items():
         with contextlib.suppress(LMError):
             seeing(data, lm)
-            taken.append(kind)
+            accepted.append(kind)
     text = (ROOT / "docs" / "models.md").read_text()
     rows = [
         row.split(" | ") for row in text.split("\n") if row.startswith((f"| `{provider}:` ", "| provider | schema"))
     ]
     column = rows[0].index("images")
-    assert rows[1][column] == ", ".join(taken)
+    assert rows[1][column] == ", ".join(accepted)
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "data", "told"),
+    ("provider", "model", "data", "message"),
     [
         ("openai", "blind", PNG, "image_url is only supported by certain models"),
         ("vllm", "blind", PNG, "blind is not a multimodal model"),
@@ -375,14 +375,12 @@ def test_the_formats_that_the_documentation_lists(stand_in: Any, provider: str) 
         ("gemini", "m", GIF, "Unsupported MIME type"),
     ],
 )
-def test_an_endpoint_that_refuses_an_image_is_quoted(
-    stand_in: Any, provider: str, model: str, data: bytes, told: str
-) -> None:
-    """At once: what will never be taken is not sent again, but for fields that may be to blame."""
+def test_refusal_of_an_image_is_quoted(stand_in: Any, provider: str, model: str, data: bytes, message: str) -> None:
+    """The image is sent again only without fields that may be the cause of the refusal."""
     protocol, name = PROVIDERS[provider]
     endpoint = stand_in(protocol)
     lm = connect(f"{name.partition(':')[0]}:{model}", base_url=endpoint.url, api_key="k", has_images=True)
-    with pytest.raises(LMError, match=rf"rejects the request with (400|500): .*{told}"):
+    with pytest.raises(LMError, match=rf"rejects the request with (400|500): .*{message}"):
         seeing(data, lm)
     assert len(endpoint.seen) <= 3
 

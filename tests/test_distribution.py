@@ -20,7 +20,7 @@ pytest.importorskip("build", reason="build is not installed: pip install 'chaino
 pytest.importorskip("hatchling", reason="hatchling is not installed: pip install 'chainofcode[dev]'")
 
 
-def done(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def run_command(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, cwd=cwd, env=clean)
 
@@ -29,21 +29,21 @@ def done(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel and a source distribution, built without a network."""
     folder = tmp_path_factory.mktemp("dist")
-    built = done(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder)
+    built = run_command(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder)
     assert built.returncode == 0, built.stdout + built.stderr
     return folder
 
 
 def test_the_metadata_is_accepted_by_pypi(distributions: Path) -> None:
     pytest.importorskip("twine", reason="twine is not installed: pip install 'chainofcode[dev]'")
-    checked = done(sys.executable, "-m", "twine", "check", "--strict", *sorted(distributions.iterdir()))
+    checked = run_command(sys.executable, "-m", "twine", "check", "--strict", *sorted(distributions.iterdir()))
     assert checked.returncode == 0, checked.stdout
 
 
 def test_the_wheel_has_everything_that_the_package_reads(distributions: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
-    listed = done("git", "ls-files", "src/chainofcode").stdout.split()
+    listed = run_command("git", "ls-files", "src/chainofcode").stdout.split()
     if not listed:
         pytest.skip("this is not a git checkout")
     assert {name.removeprefix("src/") for name in listed if (ROOT / name).exists()} <= names
@@ -62,25 +62,25 @@ def test_the_source_distribution_has_the_documents_and_the_tests(distributions: 
 def test_the_wheel_works_in_a_fresh_environment(distributions: Path, tmp_path: Path) -> None:
     (wheel,) = distributions.glob("*.whl")
     home = tmp_path / "fresh"
-    assert done(sys.executable, "-m", "venv", home).returncode == 0
-    pip = done(home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
+    assert run_command(sys.executable, "-m", "venv", home).returncode == 0
+    pip = run_command(home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
     if pip.returncode != 0 and "No matching distribution found for msgspec" in pip.stderr:
         pytest.skip("no package index can be reached, so the wheel's dependency cannot be installed")
     assert pip.returncode == 0, pip.stderr
 
     for name in ("fruit.py", "fruit.jsonl"):
         shutil.copy(ROOT / "examples" / name, tmp_path / name)
-    ran = done(home / "bin" / "coc", "run", "fruit.py", "--values", "fruit.jsonl", cwd=tmp_path)
+    ran = run_command(home / "bin" / "coc", "run", "fruit.py", "--values", "fruit.jsonl", cwd=tmp_path)
     assert ran.stdout.startswith("answer: '2 of 4 are fruit'"), ran.stderr
-    ran = done(home / "bin" / "coc", "examples", "fruit", cwd=tmp_path)
+    ran = run_command(home / "bin" / "coc", "examples", "fruit", cwd=tmp_path)
     assert ran.stdout.startswith("answer: '2 of 4 are fruit'"), ran.stderr
-    version = done(home / "bin" / "chainofcode", "--version", cwd=tmp_path).stdout
+    version = run_command(home / "bin" / "chainofcode", "--version", cwd=tmp_path).stdout
     assert version.split()[1] in wheel.name
 
-    freeze = done(home / "bin" / "pip", "list", "--format=freeze").stdout.lower().split()
-    brought = {line.partition("==")[0] for line in freeze} - {"pip", "setuptools", "chainofcode"}
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    assert len(brought) == len(wanted), brought
+    freeze = run_command(home / "bin" / "pip", "list", "--format=freeze").stdout.lower().split()
+    installed = {line.partition("==")[0] for line in freeze} - {"pip", "setuptools", "chainofcode"}
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert len(installed) == len(declared), installed
 
 
 def test_workflows_and_metadata_are_well_formed() -> None:
@@ -96,14 +96,16 @@ def test_workflows_and_metadata_are_well_formed() -> None:
 
 
 def version_of_package() -> str:
-    return done(sys.executable, "-c", "import chainofcode; print(chainofcode.__version__)").stdout.strip()
+    return run_command(sys.executable, "-c", "import chainofcode; print(chainofcode.__version__)").stdout.strip()
 
 
 def test_the_lock_file_has_a_version_for_every_requirement() -> None:
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     locked = [Requirement(line) for line in lines if not line.startswith("#")]
-    versions = {canonicalize_name(one.name): next(iter(one.specifier)).version for one in locked}
+    versions = {
+        canonicalize_name(requirement.name): next(iter(requirement.specifier)).version for requirement in locked
+    }
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
-        wanted = Requirement(text)
-        assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), text
+        required = Requirement(text)
+        assert required.specifier.contains(versions[canonicalize_name(required.name)]), text

@@ -1,4 +1,4 @@
-"""The documents are true: their commands print what they say, their code runs, the generated pages are current."""
+"""The documents are correct: commands print the output shown, code runs, and generated pages are current."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT
 TEXTS = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 BLOCKS = [(page, found[2], found[3]) for page, text in TEXTS.items() for found in BLOCK.finditer(text)]
-OTHER_RUNNERS = {"docs/protocol.md", "docs/clients.md"}  # tests/test_protocol.py and test_clients.py run them
+OTHER_RUNNERS = {
+    "docs/protocol.md",
+    "docs/clients.md",
+}  # only compiled here: tests/test_protocol.py runs the first, the other needs clients and a server
 OTHER_OPTIONS = {"--check", "--serve", "--strict"}  # of scripts in docs/ and bench/
-GENERATED = {"docs/cli.md", "docs/cli-server.md", "docs/http.md"}  # schemas share fields
-ATTEMPTS = 3  # `coc verify` tries fewer values where the machine is too busy
+GENERATED = {"docs/cli.md", "docs/cli-evaluation.md", "docs/cli-server.md", "docs/http.md"}  # schemas share fields
+ATTEMPTS = 3  # `coc verify` tries fewer values if the machine is busy
 MAX_PAGE_LINES, MAX_README_LINES = 400, 150
 
 
@@ -55,7 +58,7 @@ def test_console_block(page: str, block: str) -> None:
 
 
 def comparable(text: str) -> str:
-    """Without times, be they the last column of a table."""
+    """Remove times, including those in the last column of a table."""
     return re.sub(r"^(all .*) \d+\.\d$", r"\1 N", without_times(text), flags=re.MULTILINE)
 
 
@@ -75,8 +78,8 @@ def test_json_block(page: str, block: str) -> None:
 
 
 @pytest.mark.parametrize(("page", "block"), blocks("bash"))
-def test_commands_have_these_options(page: str, block: str) -> None:
-    """Most of them need a model or a file of yours, so they are parsed, not run."""
+def test_options_of_commands_exist(page: str, block: str) -> None:
+    """Most commands need a model or a file, so they are parsed but not run."""
     for words in commands(block):
         command_parser().parse_args(words)
 
@@ -96,10 +99,10 @@ def test_blocks_were_found() -> None:
     assert counts["python"] >= 10
     assert sum(len(list(commands(text))) for _, kind, text in BLOCKS if kind == "bash") >= 20
     fences = sum(len(re.findall(r"^ *```", text, re.MULTILINE)) for text in TEXTS.values())
-    assert fences == 2 * len(BLOCKS), "a block has no language, or is not closed"
+    assert fences == 2 * len(BLOCKS), "a code block has no language or is not closed"
 
 
-def test_options_that_the_documents_name_exist() -> None:
+def test_options_in_documents_exist() -> None:
     parsers = [command_parser(), notebook_parser()]
     for action in command_parser()._actions:
         parsers += getattr(action, "choices", None).values() if isinstance(action.choices, dict) else ()
@@ -121,8 +124,8 @@ def test_pages_are_short(page: str) -> None:
     assert TEXTS[page].count("\n") <= (MAX_README_LINES if page == "README.md" else MAX_PAGE_LINES)
 
 
-def test_nothing_is_said_twice() -> None:
-    """No paragraph, list item or table row of some length stands in two places."""
+def test_no_text_is_repeated() -> None:
+    """No long paragraph, list item or table row occurs twice."""
     places: dict[str, list[str]] = {}
     for page, text in TEXTS.items():
         if page in GENERATED:

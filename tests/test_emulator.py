@@ -1,4 +1,4 @@
-"""What a model is asked and what is made of its replies: types, prompts, vocabulary, one repair."""
+"""Requests to models and how their replies are read: types, prompts, vocabulary, one repair."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_delta(reply: str) -> None:
 
 
 @pytest.mark.parametrize("reply", ["", "   ", "```\n```"])
-def test_nothing_is_no_value(reply: str) -> None:
+def test_empty_reply_has_no_value(reply: str) -> None:
     with pytest.raises(Misfit):
         data_in(reply)
 
@@ -186,7 +186,7 @@ def test_misfits(annotation: str, data: Any) -> None:
         kind_of(annotation).fit(data)
 
 
-def test_none_only_where_the_type_allows_it() -> None:
+def test_null_is_allowed_only_if_the_type_allows_it() -> None:
     assert {"type": "null"} not in kind_of("").schema["anyOf"]
     assert {"type": "null"} in kind_of("Optional[str]").schema["anyOf"]
 
@@ -198,11 +198,11 @@ def test_hostile_annotations_are_any(annotation: str) -> None:
     assert kind_of(annotation).fit({"a": 1}) == {"a": 1}
 
 
-# --- asking -------------------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------------
 
 
 class Recording:
-    """A model that is a function of the call's text, and keeps the requests it got, with their schemas."""
+    """A model whose reply depends on the text of the call, and that records its requests with their options."""
 
     name = "recording"
 
@@ -213,11 +213,11 @@ class Recording:
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         self.requests.append((messages, options))
         last = messages[-1].content
-        said = next((reply for text, reply in self._replies.items() if f"call: {text}" in last), self._reply)
-        return [Completion(said, Usage(1, 10, 2))]
+        content = next((reply for text, reply in self._replies.items() if f"call: {text}" in last), self._reply)
+        return [Completion(content, Usage(1, 10, 2))]
 
 
-def test_what_stays_the_same_comes_first() -> None:
+def test_unchanged_parts_of_prompt_come_first() -> None:
     lm = Recording()
     run("total = 0\nfor n in [3, 4, 5]:\n    total += weight(n)\nanswer = total", lm, question="How heavy?")
     prompts = [messages for messages, _ in lm.requests]
@@ -230,7 +230,7 @@ def test_what_stays_the_same_comes_first() -> None:
     assert "line: total += weight(n)" in prompts[1][-1].content
 
 
-def test_the_state_is_told_first_what_the_line_reads() -> None:
+def test_state_begins_with_variables_that_the_line_reads() -> None:
     lm = Recording()
     program = """
 from dataclasses import dataclass
@@ -253,12 +253,12 @@ answer = price(trip, when)
     assert len(last) < 3000
 
 
-def test_earlier_answers_are_told_and_only_appended() -> None:
+def test_earlier_calls_are_in_prompt_and_only_appended() -> None:
     lm = Recording({"sport('puck')": '{"value": "hockey"}', "sport('net')": '{"value": "tennis"}'}, '{"value": "golf"}')
     run("answer = [sport(t) for t in ['puck', 'net', 'tee', 'bat']]", lm)
     last = lm.requests[3][0][-1].content
-    told = "earlier calls:\nsport('puck') → \"hockey\"\nsport('net') → \"tennis\"\nsport('tee') → \"golf\"\n"
-    assert last.startswith(told)
+    earlier = "earlier calls:\nsport('puck') → \"hockey\"\nsport('net') → \"tennis\"\nsport('tee') → \"golf\"\n"
+    assert last.startswith(earlier)
     before = lm.requests[2][0][-1].content.partition("\n\n")[0]
     assert last.startswith(before)
 
@@ -273,13 +273,13 @@ def test_the_type_constrains_the_reply() -> None:
     assert "type: one of 'a', 'b'" in lm.requests[0][0][-1].content
 
 
-def test_the_specification_is_told() -> None:
+def test_prompt_contains_specification() -> None:
     lm = Recording(reply='{"value": true}')
     run("def ripe(fruit: str) -> bool:\n    '''Whether it can be eaten today.'''\n\nanswer = ripe('plum')", lm)
     assert "Whether it can be eaten today." in lm.requests[0][0][-1].content
 
 
-def test_a_reply_that_does_not_fit_is_asked_for_once_more() -> None:
+def test_unfitting_reply_is_requested_once_more() -> None:
     lm = ScriptedLM(["perhaps", '{"value": true}'])
     result = run("answer = 'yes' if is_ripe('plum') else 'no'", lm)
     assert result.answer == "yes"
@@ -288,7 +288,7 @@ def test_a_reply_that_does_not_fit_is_asked_for_once_more() -> None:
     assert result.trace.lm_calls == 1
 
 
-def test_then_the_step_fails_and_the_requests_are_kept() -> None:
+def test_second_unfitting_reply_fails_step_and_keeps_requests() -> None:
     lm = ScriptedLM(["perhaps", "who knows"])
     result = run("answer = 1 if is_ripe('plum') else 2", lm)
     assert result.reason == "emulation failed"
@@ -299,7 +299,7 @@ def test_then_the_step_fails_and_the_requests_are_kept() -> None:
     assert result.usage.requests == 2
 
 
-def test_prose_is_a_delta() -> None:
+def test_prose_instruction_changes_variables() -> None:
     program = "words = ['b', 'a']\nsort the words by how funny they are into ranked\nanswer = ranked[0]"
     lm = Recording(reply='{"ranked": ["a", "b"]}')
     assert run(program, lm).answer == "a"
@@ -318,7 +318,7 @@ def test_prose_changes_a_container_in_place(before: str, after: object) -> None:
     assert run(program, lambda pause: {"basket": after}).answer == (after, True)
 
 
-def test_types_come_back_as_python_has_them() -> None:
+def test_values_have_their_python_types() -> None:
     lm = Recording(
         {"when(1)": '{"value": "2024-02-29"}', "pair(1)": '{"value": [1, 2]}', "who(1)": '{"value": {"name": "Ann"}}'}
     )
@@ -331,8 +331,8 @@ answer = (when(1).year, a + b, who(1).name, who(1)["name"])
     assert run(program, lm).answer == (2024, 3, "Ann", "Ann")
 
 
-def test_a_model_is_not_asked_for_the_state_of_others() -> None:
-    """Tables do not read it, so guests do not tell it."""
+def test_state_is_collected_only_for_models() -> None:
+    """Other emulators do not use the state, so guests do not send it to them."""
     seen: list[Any] = []
     run("x = 1\nanswer = f(x)", lambda pause: seen.append(pause) or 1)
     assert seen[0].state == {}
@@ -341,7 +341,7 @@ def test_a_model_is_not_asked_for_the_state_of_others() -> None:
     assert "x = 1" in lm.requests[0][0][-1].content
 
 
-def test_a_budget_that_is_spent_is_a_limit() -> None:
+def test_spent_budget_is_a_limit() -> None:
     from chainofcode.lm.wrappers import Budgeted
 
     lm = Budgeted(Recording(), tokens=30)
@@ -353,7 +353,7 @@ def test_a_budget_that_is_spent_is_a_limit() -> None:
     assert run("answer = [f(n) for n in range(9)]", lm).reason == "limit:calls"
 
 
-def test_huge_and_odd_arguments_fit_into_a_prompt() -> None:
+def test_huge_and_unusual_arguments_fit_into_a_prompt() -> None:
     lm = Recording(reply='{"value": "short"}')
     result = run("text = 'word ' * 100_000 + '\\ud800'\nanswer = summary(text)", lm)
     assert result.answer == "short"
@@ -361,7 +361,7 @@ def test_huge_and_odd_arguments_fit_into_a_prompt() -> None:
     json.dumps([m.content for m in lm.requests[0][0]]).encode()
 
 
-# --- what a review found ------------------------------------------------------------------------------------------
+# --- findings of a review -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_huge_and_odd_arguments_fit_into_a_prompt() -> None:
         ("float", 10**400),
     ],
 )
-def test_no_value_is_changed_on_the_way(annotation: str, data: Any) -> None:
+def test_no_value_is_silently_changed(annotation: str, data: Any) -> None:
     with pytest.raises(Misfit):
         kind_of(annotation).fit(data)
 
@@ -390,7 +390,7 @@ def test_no_value_is_changed_on_the_way(annotation: str, data: Any) -> None:
         ("list[()]", [1], [1]),
     ],
 )
-def test_what_is_of_a_type_stays(annotation: str, data: Any, value: Any) -> None:
+def test_data_of_a_listed_type_is_unchanged(annotation: str, data: Any, value: Any) -> None:
     assert kind_of(annotation).fit(data) == value
 
 
@@ -398,7 +398,7 @@ def test_what_is_of_a_type_stays(annotation: str, data: Any, value: Any) -> None
     ("reply", "text"),
     [("No", "No"), ("1.10", "1.10"), ("1\n2\n3", "1\n2\n3"), ("'a b'", "a b"), ('{"value": "x"}', "x")],
 )
-def test_where_text_is_wanted_words_are_the_text(reply: str, text: str) -> None:
+def test_reply_is_literal_where_text_is_expected(reply: str, text: str) -> None:
     assert value_in(reply, is_text=True) == text
     assert run("answer = describe('x').strip()", ScriptedLM([reply])).answer == text
 
@@ -410,11 +410,11 @@ def test_where_text_is_wanted_words_are_the_text(reply: str, text: str) -> None:
         "class P: pass\no = P()\nx = [o]\nfor _ in range(7): x = [o] + [x] * 9\nanswer = weight('x')",
     ],
 )
-def test_the_state_is_told_of_odd_objects_too(program: str) -> None:
+def test_state_may_contain_cyclic_and_deep_objects(program: str) -> None:
     assert run(program, Recording()).answer == 1
 
 
-def test_a_lopsided_row_of_answers_is_not_shown() -> None:
+def test_earlier_calls_with_identical_answers_are_not_shown() -> None:
     lm = Recording({"is_odd(2)": '{"value": false}'}, '{"value": true}')
     run("answer = [is_odd(n) for n in [1, 3, 2, 5]]", lm)
     shown = ["earlier calls" in request[0][-1].content for request in lm.requests]
@@ -431,8 +431,8 @@ def test_true_is_not_the_label_1() -> None:
 
 
 @pytest.mark.parametrize("unit", ["f(1),", "x = 1\n", "(1,", "{x = 1, "])
-def test_a_long_reply_is_not_given_to_the_parser_of_python(unit: str) -> None:
-    """It takes seconds and hundreds of megabytes for what no model writes."""
+def test_long_replies_are_not_parsed_as_python(unit: str) -> None:
+    """The parser would take seconds and hundreds of megabytes for text that no model writes."""
     started = time.process_time()
     with contextlib.suppress(Misfit):
         data_in(unit * (1_000_000 // len(unit)))

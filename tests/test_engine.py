@@ -1,4 +1,4 @@
-"""The loop as an embedder meets it: leaving early, cancelling, many at once, slow and failing emulators."""
+"""The engine as its users see it: early exit, cancellation, many runs at once, slow and failing emulators."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Guests = Callable[[], list[str]]
 
 
 def children() -> list[str]:
-    """The numbers and commands of the guest processes that this test process has started and that still live."""
+    """The process ids and commands of the live guests of this test process."""
     listed = subprocess.run(["ps", "-eo", "ppid,pid,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if line.split()[0] == str(os.getpid()) and "boot.py" in line]
 
 
 @pytest.fixture
 def guests() -> Guests:
-    """The guest processes that a test has started; other tests of this process may have kept a sandbox."""
+    """Lists the guests that a test has started; guests of other tests may still be running."""
     earlier = children()
     return lambda: [line for line in children() if line not in earlier]
 
@@ -108,7 +108,7 @@ def test_emulator_that_fails_leaves_nothing_behind(caplog: pytest.LogCaptureFixt
     assert guests() == []
 
 
-def test_calls_and_their_limit_are_counted() -> None:
+def test_calls_are_counted_and_limited() -> None:
     result = run("answer = [f(n) for n in range(5)]", lambda pause: 1, limits=Limits(lm_calls=5))
     assert result.answer == [1] * 5
     result = run("answer = [f(n) for n in range(6)]", lambda pause: 1, limits=Limits(lm_calls=5))
@@ -145,7 +145,7 @@ def test_an_unknown_option_is_named() -> None:
         run("answer = 1", speed=9)  # type: ignore[call-arg]
 
 
-def test_options_as_a_whole_and_one_by_one() -> None:
+def test_options_as_object_and_as_keywords() -> None:
     options = RunOptions(inputs={"x": 1}, question="one?")
     assert run("answer = (x, question)", options=options).answer == (1, "one?")
     assert run("answer = (x, question)", options=options, inputs={"x": 2}, question="two?").answer == (2, "two?")

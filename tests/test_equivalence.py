@@ -1,4 +1,4 @@
-"""Random programs give under the engine what they give under CPython with the holes as real functions."""
+"""Random programs have the same results under the engine as under CPython with the holes as real functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = 20
 
 
 def under_cpython(source: str) -> tuple[str, str]:
-    """(answer or error, output)"""
+    """Return the answer or error, and the output."""
     names: dict[str, Any] = {"__name__": "__main__", **HOLES}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -29,7 +29,7 @@ def under_cpython(source: str) -> tuple[str, str]:
     return repr(names["answer"]), printed.getvalue()
 
 
-def told(result: Result) -> tuple[str, str]:
+def outcome_of(result: Result) -> tuple[str, str]:
     answer = result.trace.answer
     assert answer is not None
     if answer.error is not None:
@@ -44,18 +44,18 @@ def test_random_programs(start: int) -> None:
     async def run_all() -> list[Result]:
         slots = asyncio.Semaphore(4)
 
-        async def one(source: str) -> Result:
+        async def run_one(source: str) -> Result:
             async with slots:
                 return await arun(source, lambda p: HOLES[p.name](*p.args), limits=Limits(lm_calls=100_000))
 
-        return await asyncio.gather(*(one(source) for source in sources.values()))
+        return await asyncio.gather(*(run_one(source) for source in sources.values()))
 
     for (seed, source), result in zip(sources.items(), asyncio.run(run_all()), strict=True):
-        assert told(result) == under_cpython(source), f"seed {seed}\n{source}"
+        assert outcome_of(result) == under_cpython(source), f"seed {seed}\n{source}"
 
 
-def test_the_generator_reaches_far() -> None:
-    """The programs are not all alike: some end in errors, most loop, most ask."""
+def test_generator_covers_many_features() -> None:
+    """The programs differ: many features occur, some programs end in errors, most outcomes are distinct."""
     sources = [program(seed) for seed in range(300)]
     for words in (
         "while",

@@ -44,12 +44,12 @@ def need_data() -> None:
 def test_recorded_replies_score_as_published() -> None:
     need_data()
     published = json.loads((REPLIES / "published.json").read_text())
-    told = json.loads(coc("score", REPLIES / "code-davinci-002.jsonl", "--json").stdout)
+    results = json.loads(coc("score", REPLIES / "code-davinci-002.jsonl", "--json").stdout)
     for style, tasks in published.items():
         for task, expected in tasks.items():
-            assert abs(told[task][style]["accuracy"] - expected) <= 0.5, (task, style)
-            assert {"n", "no_answer", "not_extracted"} <= told[task][style].keys()
-    assert told["multistep_arithmetic_two"]["cot"]["not_extracted"] > 0
+            assert abs(results[task][style]["accuracy"] - expected) <= 0.5, (task, style)
+            assert {"n", "no_answer", "not_extracted"} <= results[task][style].keys()
+    assert results["multistep_arithmetic_two"]["cot"]["not_extracted"] > 0
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_stated(reply: str, target: str, answer: str | None) -> None:
     assert stated(reply, target) == answer
 
 
-def test_what_states_nothing_is_counted_apart() -> None:
+def test_replies_without_an_answer_are_counted_separately() -> None:
     replies = ["So the answer is 1.", "So the answer is 2.", "", "Let me\nthink"]
     (counted,) = tally(Reply("t", n, "cot", reply, "1") for n, reply in enumerate(replies))
     assert (counted.n, counted.right, counted.no_answer, counted.not_extracted) == (4, 1, 1, 1)
     assert counted.accuracy == 25
 
 
-def test_a_reply_that_comes_twice_counts_once() -> None:
+def test_duplicate_replies_count_once() -> None:
     replies = [Reply("t", index, "cot", reply, "1") for index, reply in ((1, "1"), (2, "2"), (1, "1"), (1, "2"))]
-    (one,) = tally(replies)
-    assert (one.n, one.right) == (2, 1)
+    (counted,) = tally(replies)
+    assert (counted.n, counted.right) == (2, 1)
     assert len(tally([*replies, Reply("t", 1, "direct", "1", "1"), Reply("u", 1, "cot", "1", "1")])) == 3
 
 
-def test_the_standard_error_is_that_of_a_share() -> None:
+def test_standard_error_is_that_of_a_proportion() -> None:
     """The square root of p (1 − p) / n."""
     assert accuracy(1, 4) == (25.0, pytest.approx(100 * math.sqrt(0.25 * 0.75 / 4)))
     assert accuracy(50, 100) == (50.0, pytest.approx(5.0))
@@ -119,15 +119,15 @@ def test_the_standard_error_is_that_of_a_share() -> None:
         (True, 1, False),
     ],
 )
-def test_numbers_that_are_the_same(answer: Any, target: Any, same: bool) -> None:
+def test_comparison_of_numbers(answer: Any, target: Any, same: bool) -> None:
     assert is_same(answer, target) is same
 
 
-def test_an_evaluation_ends_early_only_where_nothing_ran() -> None:
+def test_evaluation_ends_early_only_if_nothing_ran() -> None:
     stop = EarlyStop()
     stop.hear(None)
     for _ in range(10):
-        stop.hear(LMError("gone"))  # after one that ran, failures end nothing
+        stop.hear(LMError("gone"))  # after a sample that ran, failures do not end the evaluation
     stop = EarlyStop()
     for _ in range(10):
         stop.hear(ValueError("a bad sample"))
@@ -150,7 +150,7 @@ def test_bad_replies_are_errors_with_their_line(tmp_path: Path) -> None:
 # --- tasks --------------------------------------------------------------------------------------------------------
 
 
-def test_all_files_and_questions_are_there() -> None:
+def test_all_files_and_questions_are_present() -> None:
     need_data()
     samples = bbh(data=DATA)
     assert (len(files()), len(samples), len(paper())) == (27, 6511, 23)
@@ -159,11 +159,11 @@ def test_all_files_and_questions_are_there() -> None:
     assert gsm8k(DATA)[0].targets == [18.0]
 
 
-def test_the_papers_means_are_those_of_its_tasks() -> None:
+def test_means_of_the_paper_match_its_tasks() -> None:
     facts = paper().values()
     for method, mean in {"direct": 55, "cot": 72, "coc": 84, "coc-python": 48}.items():
-        assert abs(sum(one.methods[method] for one in facts) / 23 - mean) < 0.6
-    assert sum(one.kind == "NLP" for one in facts) == 12
+        assert abs(sum(task.methods[method] for task in facts) / 23 - mean) < 0.6
+    assert sum(task.kind == "NLP" for task in facts) == 12
 
 
 def test_examples_by_method() -> None:
@@ -226,7 +226,7 @@ def test_targets(kind: str, answer: Any, target: Any, same: bool) -> None:
         ("B: a pear", "right"),
         ("B) A pear.", "right"),
         ("a pear", "right"),
-        ("apple (or B)", "right"),  # word for word comes first
+        ("apple (or B)", "right"),  # an exact match comes first
         ("(C) apple (or B)", "right"),
         ("(B), a fruit", "right"),
         ("A pear, so (B)", "right"),
@@ -235,13 +235,13 @@ def test_targets(kind: str, answer: Any, target: Any, same: bool) -> None:
         ("neither", "wrong"),
     ],
 )
-def test_an_answer_with_several_options_is_none(answer: Any, verdict: str) -> None:
+def test_answer_with_several_options_is_no_answer(answer: Any, verdict: str) -> None:
     sample = Sample("s", "Which?\n(A) apple\n(B) a pear\n(C) apple (or B)", targets=["(B)", "(C)"], kind="choice")
     assert judge(answer, sample) == verdict
     assert judge(10**5000, sample) == "wrong"
 
 
-def test_several_options_count_as_an_answer_that_cannot_be_read(tmp_path: Path) -> None:
+def test_several_options_count_as_not_extracted(tmp_path: Path) -> None:
     question = {"question": "Which?\n(A) apple\n(B) pear", "target": "(A)", "kind": "choice"}
     (tmp_path / "q.jsonl").write_text(json.dumps(question))
     (tmp_path / "script.jsonl").write_text(json.dumps("A: (A) or (B)"))
@@ -250,7 +250,7 @@ def test_several_options_count_as_an_answer_that_cannot_be_read(tmp_path: Path) 
     assert json.loads(done.stdout.splitlines()[-1])["not_extracted"] == 1
 
 
-def test_data_that_is_none_is_an_error(tmp_path: Path) -> None:
+def test_invalid_data_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "gsm-hard").mkdir()
     path = tmp_path / "gsm-hard" / "test.jsonl"
     path.write_text('{"input": "How many?", "target": 1200.5}')
@@ -275,10 +275,10 @@ def test_damaged_settings_are_an_error(tmp_path: Path) -> None:
 
 
 def suite(tmp_path: Path, count: int, *, slow: bool = False) -> tuple[Path, Path]:
-    """Questions whose program is known; of every fifth one the target is another."""
+    """Questions with scripted programs; every fifth has a wrong target."""
     questions, script = tmp_path / "suite.jsonl", tmp_path / "script.jsonl"
-    asked = [{"question": f"What is question {n}?", "target": n if n % 5 else -1} for n in range(count)]
-    questions.write_text("\n".join(map(json.dumps, asked)))
+    samples = [{"question": f"What is question {n}?", "target": n if n % 5 else -1} for n in range(count)]
+    questions.write_text("\n".join(map(json.dumps, samples)))
     wait = "import time\ntime.sleep(0.05)\n" if slow else ""
     replies = [
         {
@@ -291,7 +291,7 @@ def suite(tmp_path: Path, count: int, *, slow: bool = False) -> tuple[Path, Path
     return questions, script
 
 
-def test_a_run_is_kept_and_goes_on(tmp_path: Path) -> None:
+def test_evaluation_is_stored_and_can_be_continued(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 12)
     out = tmp_path / "out"
     command = ("eval", questions, "--model", f"scripted:{script}", "--out", out, "--methods", "coc")
@@ -308,7 +308,7 @@ def test_a_run_is_kept_and_goes_on(tmp_path: Path) -> None:
     assert "repairs = 2, not 0" in other.stderr
 
 
-def test_a_killed_run_loses_only_what_was_under_way(tmp_path: Path) -> None:
+def test_killed_evaluation_loses_only_samples_in_progress(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 40, slow=True)
     out = tmp_path / "out"
     command = [*COC, "eval", str(questions), "--model", f"scripted:{script}", "--out", str(out), "--at-once", "2"]
@@ -325,7 +325,7 @@ def test_a_killed_run_loses_only_what_was_under_way(tmp_path: Path) -> None:
         os.kill(running.pid, signal.SIGKILL)
         running.wait()
     with (out / "results.jsonl").open("ab") as file:
-        file.write(b'{"id": "suite-3", "verd')  # as if it had been cut off in the middle of a line
+        file.write(b'{"id": "suite-3", "verd')  # a line that was cut off in the middle
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "32 of 40 right" in done.stdout
     lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
@@ -333,7 +333,7 @@ def test_a_killed_run_loses_only_what_was_under_way(tmp_path: Path) -> None:
     assert len({line["id"] for line in lines}) == 40
 
 
-def test_a_poisoned_sample_stops_nothing(tmp_path: Path) -> None:
+def test_hostile_samples_do_not_stop_the_evaluation(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 4)
     with questions.open("a") as file:
         file.write("\n" + json.dumps({"id": "deep", "program": "answer = " + "(" * 3000 + ")" * 3000, "target": 1}))
@@ -346,7 +346,7 @@ def test_a_poisoned_sample_stops_nothing(tmp_path: Path) -> None:
     assert all(out in path.parents for path in out.glob("traces/**/*.jsonl"))
 
 
-def test_what_could_not_be_run_is_tried_again(tmp_path: Path) -> None:
+def test_samples_that_could_not_run_are_retried(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 4)
     out, whole = tmp_path / "out", script.read_text()
     script.write_text("\n".join(whole.splitlines()[:2]))
@@ -357,10 +357,10 @@ def test_what_could_not_be_run_is_tried_again(tmp_path: Path) -> None:
     assert "2 of 4 are already done" in again.stderr
     assert "3 of 4 right" in again.stdout
     questions.write_text(questions.read_text().replace("question 1", "question 3"))
-    assert "sha256" in coc(*command).stderr
+    assert "SHA-256" in coc(*command).stderr
 
 
-def test_where_nothing_could_be_run_the_reason_comes_in_full(tmp_path: Path) -> None:
+def test_reason_is_shown_in_full_if_nothing_could_run(tmp_path: Path) -> None:
     questions, _ = suite(tmp_path, 2)
     script = tmp_path / ("nested-" * 24) / "script-without-replies.jsonl"
     script.parent.mkdir()
@@ -376,7 +376,7 @@ def test_where_nothing_could_be_run_the_reason_comes_in_full(tmp_path: Path) -> 
     assert "repeat the command to retry those" in some.stderr
 
 
-def test_questions_without_targets_and_doubles_are_refused(tmp_path: Path) -> None:
+def test_questions_without_targets_and_duplicates_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "What?", "answer": 1}')
     assert "a question needs a `target`" in coc("eval", path, "--model", "scripted:x").stderr
@@ -393,7 +393,7 @@ def score(task: str, index: int, method: str, verdict: str, **more: Any) -> Scor
     return Score(f"{task}-{index}", verdict, "<b>x</b>", ["y"], "answered", task=task, method=method, **more)
 
 
-def test_summary_has_the_papers_columns() -> None:
+def test_summary_has_the_columns_of_the_paper() -> None:
     scores = [score("navigate", n, "coc", "right" if n % 2 else "wrong") for n in range(10)]
     scores += [score("snarks", n, "coc", "right") for n in range(10)]
     scores += [score("logical_deduction_three_objects", n, "coc", "no answer", extracted=False) for n in range(10)]
@@ -451,8 +451,8 @@ def test_a_report_on_own_questions_has_no_empty_columns(tmp_path: Path) -> None:
     assert page.count('<a href="runs/') == 6 and "traces/" not in page
     runs = sorted((out / "runs").rglob("*.html"))
     assert len(runs) == 6
-    told = runs[0].read_text()
-    assert "Question" in told and "<dt>Verdict</dt><dd>" in told and "../report.html" in told
+    run_page = runs[0].read_text()
+    assert "Question" in run_page and "<dt>Verdict</dt><dd>" in run_page and "../report.html" in run_page
     written = {run: run.stat().st_mtime_ns for run in runs}
     coc("report", out)
     assert {run: run.stat().st_mtime_ns for run in runs} == written
@@ -475,7 +475,7 @@ def test_labels_of_bars_do_not_overlap() -> None:
 # --- Inspect ------------------------------------------------------------------------------------------------------
 
 
-def test_inspect_runs_our_methods_and_keeps_our_traces(tmp_path: Path) -> None:
+def test_inspect_runs_the_methods_and_keeps_their_traces(tmp_path: Path) -> None:
     need_data()
     inspect_ai = pytest.importorskip("inspect_ai")
     from inspect_ai.log import read_eval_log
@@ -484,9 +484,9 @@ def test_inspect_runs_our_methods_and_keeps_our_traces(tmp_path: Path) -> None:
     from chainofcode.evals.inspecting import bbh as bbh_task
 
     def output(program: str) -> ModelOutput:
-        told = ModelOutput.from_content("mockllm/model", f"```python\n{program}\n```")
-        told.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return told
+        completion = ModelOutput.from_content("mockllm/model", f"```python\n{program}\n```")
+        completion.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return completion
 
     replies = [output("answer = str(not (True) and (True))"), output("answer = 'no idea' * int(True)")]
     (log,) = inspect_ai.eval(
@@ -498,12 +498,12 @@ def test_inspect_runs_our_methods_and_keeps_our_traces(tmp_path: Path) -> None:
     )
     assert log.status == "success", log.error
     assert [sample.scores["target_scorer"].value for sample in log.samples] == ["C", "I"]
-    read = read_eval_log(log.location, resolve_attachments=True)
-    told = [event.data for event in read.samples[0].events if event.event == "info"]
-    assert "answer: 'False'" in told[0]["trace"]
+    reread = read_eval_log(log.location, resolve_attachments=True)
+    traces = [event.data for event in reread.samples[0].events if event.event == "info"]
+    assert "answer: 'False'" in traces[0]["trace"]
 
 
-def test_results_as_logs_of_inspect(tmp_path: Path) -> None:
+def test_results_as_inspect_logs(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai")
     from inspect_ai.log import read_eval_log
 
@@ -528,8 +528,11 @@ def test_faithfulness_is_a_column(tmp_path: Path) -> None:
     done = coc("eval", path, *command)
     assert done.returncode == 0, done.stderr
     assert "faithful" in done.stdout and "0.5" in done.stdout.splitlines()[-1]
-    told = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    assert {score["id"]: score["faithful"] for score in told} == {"a": 1.0, "b": 0.0}  # one is a constant
+    results = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert {score["id"]: score["faithful"] for score in results} == {
+        "a": 1.0,
+        "b": 0.0,
+    }  # the second answer is a constant
     assert "faithfulness 0.50" in coc("report", out).stdout
     import pyarrow.parquet as pq
 
@@ -541,10 +544,10 @@ def test_faithfulness_is_a_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_real_model_goes_through_a_benchmark(tmp_path: Path, small_model: str) -> None:
-    """What it says is not judged: that a table comes out, with a result and a trace for each sample, is.
+def test_benchmark_with_a_real_model(tmp_path: Path, small_model: str) -> None:
+    """There is a table, and a result and a trace for each sample; the answers are not checked.
 
-    With the smallest model; COC_TEST_MODEL=1 asks the embedded one (1.1 GB), and one question of every file.
+    The model is the smallest one; with COC_TEST_MODEL=1, the embedded one (1.1 GB) answers one question of every file.
     """
     need_data()
     is_whole = bool(os.environ.get("COC_TEST_MODEL"))
@@ -561,11 +564,11 @@ def test_a_real_model_goes_through_a_benchmark(tmp_path: Path, small_model: str)
         capture_output=True, text=True, check=False, timeout=6000 if is_whole else 600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    names = {line["task"] for line in told}
+    results = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    names = {line["task"] for line in results}
     assert len(names) == (27 if is_whole else 2)
-    assert {(line["task"], line["method"]) for line in told} == {(t, m) for t in names for m in methods.split(",")}
-    assert all(line["reason"] != "not run" and (out / line["trace"]).exists() for line in told)
+    assert {(line["task"], line["method"]) for line in results} == {(t, m) for t in names for m in methods.split(",")}
+    assert all(line["reason"] != "not run" and (out / line["trace"]).exists() for line in results)
     table = coc("report", out).stdout
     assert "incomplete" not in table
     assert all(name in table for name in ("boolean_expressions", "navigate", "mean, all", "(paper)"))

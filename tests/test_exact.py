@@ -17,7 +17,7 @@ from chainofcode.emulator import Pause
 
 
 def same(program: str, tmp_path: Path, values: Any = None) -> Any:
-    """Return the answer of a program, after checking that CPython gives the same."""
+    """Return the answer of a program, after checking that it is the same under CPython."""
     program = textwrap.dedent(program)
     path = tmp_path / "program.py"
     path.write_text(f"{program}\nprint(repr(answer))\n", encoding="utf-8")
@@ -32,7 +32,7 @@ def same(program: str, tmp_path: Path, values: Any = None) -> Any:
 # --- eval, exec and compile ---------------------------------------------------------------------------------------
 
 
-def test_text_runners_as_values_take_what_cpythons_take(tmp_path: Path) -> None:
+def test_eval_exec_and_compile_as_values_accept_the_same_arguments(tmp_path: Path) -> None:
     same(
         """
         import builtins, inspect
@@ -56,7 +56,7 @@ def test_text_runners_as_values_take_what_cpythons_take(tmp_path: Path) -> None:
     )
 
 
-def test_text_runners_as_values_know_their_callers_scope(tmp_path: Path) -> None:
+def test_eval_and_exec_as_values_know_the_scope_of_the_caller(tmp_path: Path) -> None:
     same(
         """
         from __future__ import annotations
@@ -87,11 +87,11 @@ def test_text_runners_as_values_know_their_callers_scope(tmp_path: Path) -> None
         "answer = eval(*['twice(4)'])",
     ],
 )
-def test_text_that_is_run_by_a_value_may_hold_holes(program: str) -> None:
+def test_code_run_by_eval_as_a_value_may_contain_holes(program: str) -> None:
     assert run(program, {"twice(4)": 8}).answer == 8
 
 
-def test_text_that_is_run_warns_once(tmp_path: Path) -> None:
+def test_code_run_by_eval_and_exec_warns_once(tmp_path: Path) -> None:
     same(
         r"""
         import warnings
@@ -109,13 +109,13 @@ def test_text_that_is_run_warns_once(tmp_path: Path) -> None:
     )
 
 
-# --- names and lives ----------------------------------------------------------------------------------------------
+# --- names and lifetimes ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "line", ["eval('1', {})", "exec('x = 1', {})", "compile('1', '', 'eval')", "(lambda f: f('1', {}))(eval)"]
 )
-def test_locals_live_no_longer_beside_eval(line: str, tmp_path: Path) -> None:
+def test_eval_does_not_keep_locals_alive(line: str, tmp_path: Path) -> None:
     program = f"""
         import weakref
         class Thing: pass
@@ -130,7 +130,7 @@ def test_locals_live_no_longer_beside_eval(line: str, tmp_path: Path) -> None:
     assert same(program, tmp_path) is True
 
 
-def test_the_class_of_a_class_body_is_kept(tmp_path: Path) -> None:
+def test_class_attribute_and_class_cell_are_kept(tmp_path: Path) -> None:
     same(
         """
         class Masked:
@@ -149,7 +149,7 @@ def test_the_class_of_a_class_body_is_kept(tmp_path: Path) -> None:
     )
 
 
-def test_builtins_hold_no_names_of_ours(tmp_path: Path) -> None:
+def test_builtins_contain_no_internal_names(tmp_path: Path) -> None:
     program = """
         import builtins, sys
         class Here:
@@ -175,7 +175,7 @@ def test_builtins_hold_no_names_of_ours(tmp_path: Path) -> None:
     assert result.answer == ([], [], [], [])
 
 
-def test_a_long_program_has_no_names_of_ours_either() -> None:
+def test_long_program_contains_no_internal_names() -> None:
     lines = "\n".join(f"x{number} = {number}.5" for number in range(700))
     body = "\n".join(f"    y{number} = {number + 1000}" for number in range(300))
     program = f'"""Doc."""\nfrom __future__ import annotations\n{lines}\nclass Long:\n    """Own."""\n{body}\n'
@@ -185,7 +185,7 @@ def test_a_long_program_has_no_names_of_ours_either() -> None:
     assert len(result.trace.steps) > 1000
 
 
-def test_watching_what_other_threads_change() -> None:
+def test_watching_variables_that_other_threads_change() -> None:
     program = """
         import threading
         errors, seen = [], set()
@@ -206,7 +206,7 @@ def test_watching_what_other_threads_change() -> None:
     assert run(textwrap.dedent(program)).answer == []
 
 
-def test_watching_an_exception_that_holds_thousands() -> None:
+def test_watching_a_deeply_nested_exception_group() -> None:
     program = "e = TypeError(1)\nfor n in range(5000):\n    e = ExceptionGroup('eg', [e])\nanswer = len(e.exceptions)"
     assert run(program).answer == 1
 
@@ -214,7 +214,7 @@ def test_watching_an_exception_that_holds_thousands() -> None:
 # --- the recursion limit ------------------------------------------------------------------------------------------
 
 
-def test_the_recursion_limit_is_the_programs_own(tmp_path: Path) -> None:
+def test_recursion_limit_counts_only_frames_of_the_program(tmp_path: Path) -> None:
     same(
         """
         import sys
@@ -249,7 +249,7 @@ def test_the_recursion_limit_is_the_programs_own(tmp_path: Path) -> None:
     )
 
 
-def test_a_tight_recursion_limit_is_no_death() -> None:
+def test_low_recursion_limit_does_not_kill_the_guest() -> None:
     count = "import sys\ndef depth(n):\n    return 0 if n == 0 else 1 + depth(n - 1)\nsys.setrecursionlimit({})\nanswer = {}"
     assert run(count.format(60, "depth(50)")).answer == 50
     assert run(count.format(8, "[1, {'a': depth(2)}]")).answer == [1, {"a": 2}]
@@ -261,7 +261,7 @@ def test_a_tight_recursion_limit_is_no_death() -> None:
 # --- functions left empty -----------------------------------------------------------------------------------------
 
 
-def test_wrong_calls_of_empty_functions_say_what_cpython_says(tmp_path: Path) -> None:
+def test_wrong_calls_of_empty_functions_raise_the_errors_of_cpython(tmp_path: Path) -> None:
     same(
         """
         import inspect
@@ -290,10 +290,10 @@ def test_wrong_calls_of_empty_functions_say_what_cpython_says(tmp_path: Path) ->
     )
 
 
-# --- the world ----------------------------------------------------------------------------------------------------
+# --- the environment ----------------------------------------------------------------------------------------------
 
 
-def test_the_processors_clock_stands_still_in_sleep() -> None:
+def test_process_time_does_not_advance_during_sleep() -> None:
     program = (
         "import asyncio, time\nbusy, wall = time.process_time(), time.monotonic()\n"
         "time.sleep(0.2)\nasyncio.run(asyncio.sleep(0.1))\n"
@@ -302,7 +302,7 @@ def test_the_processors_clock_stands_still_in_sleep() -> None:
     assert run(program).answer == (True, True)
 
 
-def test_urandom_takes_what_cpythons_takes(tmp_path: Path) -> None:
+def test_urandom_accepts_the_same_arguments_as_cpython(tmp_path: Path) -> None:
     same(
         """
         import os
@@ -317,7 +317,7 @@ def test_urandom_takes_what_cpythons_takes(tmp_path: Path) -> None:
     )
 
 
-def test_traces_are_written_to_paths_of_text(tmp_path: Path) -> None:
+def test_traces_can_be_written_to_str_paths(tmp_path: Path) -> None:
     trace = run("answer = 1").trace
     trace.write(str(tmp_path / "t.jsonl"))
     assert Trace.read(str(tmp_path / "t.jsonl")).answer == trace.answer
@@ -352,7 +352,7 @@ class OddError(Exception):
     ],
     ids=lambda part: type(part).__name__ if isinstance(part, Exception) else None,
 )
-def test_what_a_tool_raises_is_raised_in_the_program(error: Exception, kind: str, text: str) -> None:
+def test_exception_of_a_tool_is_raised_in_the_program(error: Exception, kind: str, text: str) -> None:
     def fail() -> None:
         raise error
 
@@ -368,7 +368,7 @@ def test_what_a_tool_raises_is_raised_in_the_program(error: Exception, kind: str
     assert ended is not None and (ended.type, ended.line) == (kind, 1)
 
 
-def test_a_replay_raises_what_the_tool_raised() -> None:
+def test_replay_raises_the_exception_of_the_tool() -> None:
     def fail() -> None:
         raise LookupError("nowhere")
 
@@ -387,10 +387,10 @@ def test_wrong_calls_of_tools_are_type_errors() -> None:
         assert error is not None and error.type == "TypeError", call
 
 
-# --- limits with names --------------------------------------------------------------------------------------------
+# --- limits -------------------------------------------------------------------------------------------------------
 
 
-def test_many_calls_are_no_broken_protocol() -> None:
+def test_many_calls_do_not_break_the_protocol() -> None:
     program = "total = 0\nfor n in range(30_000):\n    total += f(n)\nanswer = total"
     limits = Limits(lm_calls=30_000, cpu_seconds=300, run_seconds=300, wall_seconds=600)
     assert run(program, lambda pause: 1, limits=limits).answer == 30_000
@@ -411,7 +411,7 @@ def test_many_calls_are_no_broken_protocol() -> None:
     ],
     ids=["argument", "repr", "reprs", "answer", "frame", "parts", "all"],
 )
-def test_large_runs_end_for_a_reason_with_a_name(program: str, reason: str) -> None:
+def test_large_runs_end_with_a_named_limit(program: str, reason: str) -> None:
     result = run(program, lambda pause: 1)
     assert result.reason == reason, result.error
     if reason != "answered":
@@ -497,8 +497,8 @@ def test_a_name_that_is_called_somewhere_is_a_hole(program: str) -> None:
 
 
 @pytest.mark.parametrize("program", lines_of(READ))
-def test_a_name_that_is_only_read_is_none(program: str) -> None:
-    asked: list[Pause] = []
-    result = run(program, lambda pause: asked.append(pause))
+def test_name_that_is_only_read_is_not_a_hole(program: str) -> None:
+    pauses: list[Pause] = []
+    result = run(program, lambda pause: pauses.append(pause))
     assert result.error is not None and result.error.type == "NameError"
-    assert not asked
+    assert not pauses

@@ -1,4 +1,4 @@
-"""The examples: each command in their table is run as it stands there, and gives the answer beside it."""
+"""The examples: each command in their table runs unchanged and prints the answer in its row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_example(command: str, answer: str, tmp_path: Path) -> None:
         assert (tmp_path / "plots" / "moods.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_table_is_whole() -> None:
+def test_table_is_complete() -> None:
     assert len(ROWS) == TABLE.count("\n| ") - 1  # the header
     for path in (path for kind in ("*.py", "*.js", "*.ts") for path in EXAMPLES.glob(kind)):
         assert f"examples/{path.name} " in TABLE
@@ -42,11 +42,11 @@ def test_the_table_is_whole() -> None:
         assert (EXAMPLES / target).exists()
 
 
-def test_listed() -> None:
+def test_examples_are_listed() -> None:
     done = coc("examples")
     assert [line.split()[0] for line in done.stdout.splitlines()] == re.findall(r"^\| \[([^]]+)", TABLE, re.M)
     listed = json.loads(coc("examples", "--json").stdout)
-    assert [(one["command"], one["answer"]) for one in listed] == ROWS
+    assert [(example["command"], example["answer"]) for example in listed] == ROWS
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ def test_run_from_anywhere(name: str, answer: str, tmp_path: Path) -> None:
 
 
 def test_run_with_a_model(tmp_path: Path) -> None:
-    """The model stands where the recorded values stood; the rest of the command is the same."""
+    """The model replaces the recorded values; the rest of the command is the same."""
     (tmp_path / "replies.jsonl").write_text(json.dumps({"when": "is_fruit", "reply": '{"value": true}'}) + "\n")
     done = coc("examples", "fruit.py", "--model", f"scripted:{tmp_path}/replies.jsonl")
     assert "'4 of 4 are fruit'" in done.stdout, done.stderr
 
 
 def test_run_a_script_with_a_model(tmp_path: Path) -> None:
-    """A model that takes every comment for a complaint is wrong once."""
+    """A model that considers every comment a complaint is wrong once."""
     if not has_tier("A"):
         pytest.skip("a scratch directory needs tier A of the sandbox")
     replies = (EXAMPLES / "orders" / "replies.jsonl").read_text(encoding="utf-8").replace("false", "true")
@@ -75,19 +75,19 @@ def test_run_a_script_with_a_model(tmp_path: Path) -> None:
     assert done.stdout.endswith("answer: 4 of 5\n"), done.stderr
 
 
-def test_no_example_of_that_name() -> None:
+def test_unknown_example() -> None:
     done = coc("examples", "nope")
     assert (done.returncode, done.stdout) == (2, "")
     assert "unknown example 'nope' (expected one of: fruit.py, word_problem," in done.stderr
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
-def test_they_are_short(path: Path) -> None:
+def test_examples_are_short(path: Path) -> None:
     assert path.read_text(encoding="utf-8").count("\n") < 40
 
 
-def test_the_answers_about_the_orders_are_right() -> None:
-    """Computed here in other ways; which comments are complaints is for people to say."""
+def test_expected_answers_about_the_orders_are_correct() -> None:
+    """They are computed here in another way; only people can judge which comments are complaints."""
     with (EXAMPLES / "orders" / "orders.csv").open(encoding="utf-8") as file:
         orders = list(csv.DictReader(file))
     revenue, months, by_month = Counter[str](), Counter[str](), Counter[str]()
@@ -108,7 +108,7 @@ def test_the_answers_about_the_orders_are_right() -> None:
     assert months.most_common(2)[0][1] > months.most_common(2)[1][1]
 
 
-def test_a_robot_that_does_the_wrong_thing_is_not_done() -> None:
+def test_robot_task_is_done_only_after_the_right_moves() -> None:
     lines = (EXAMPLES / "robot" / "tasks.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 7
     check = (

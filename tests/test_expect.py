@@ -1,4 +1,4 @@
-"""Which type a program expects from each hole: declared, used, named."""
+"""The type that a program expects from each hole: by declaration, by use, by name."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ CASES = [
     ("k = f(1)\nif k == 'unknown': x = 0\nelse: x = k + 1", "number | Literal['unknown']"),
     ("c = f(1)\nif c != 'a' and c != 'b': x = c", "Literal['a', 'b'] | str"),
     ("xs = ['a', 'b']\nx = xs[f(1)]", "int"),
-    # perhaps nothing
+    # optional values
     ("x = f(1)\ny = x.upper() if x is not None else 'none'", "str | None"),
     ("x = f(1)\nif x is None or x > 5: pass", "number | None"),
     ("x = f(1)\nif x is None: y = 1\nelse: y = x", "Any | None"),
-    # tested, and used otherwise: the other use says what it is
+    # tested and used in another way: the other use determines the type
     ("names = f(1)\nif names:\n    for n in names: print(n)", "list"),
     ("d = f(1)\nfor k in d: print(k, d.get(k), d.items())", "dict"),
     # lists, records, dates, text
@@ -88,7 +88,7 @@ CASES = [
 @pytest.mark.parametrize(("source", "expected"), CASES, ids=[source.replace("\n", "; ")[:60] for source, _ in CASES])
 def test_expected_type(source: str, expected: str) -> None:
     found = [use.type for use in Program.parse(source).uses if use.name == "f"]
-    assert found, "nothing is known of f"
+    assert found, "no use of f was found"
     assert set(found) == {expected}
 
 
@@ -104,7 +104,7 @@ def test_expected_type(source: str, expected: str) -> None:
         ("import nlp_magic\nif nlp_magic.likes(1): pass", "nlp_magic.likes", "bool"),
     ],
 )
-def test_names(source: str, name: str, expected: str) -> None:
+def test_types_from_names(source: str, name: str, expected: str) -> None:
     assert [use.type for use in Program.parse(source).uses if use.name == name] == [expected]
 
 
@@ -129,7 +129,7 @@ def test_names(source: str, name: str, expected: str) -> None:
         "answer = f(1).hour",
     ],
 )
-def test_nothing_known_is_nothing_said(source: str) -> None:
+def test_no_type_without_evidence(source: str) -> None:
     assert Program.parse(source).uses == ()
 
 
@@ -142,11 +142,11 @@ def test_nothing_known_is_nothing_said(source: str) -> None:
         ("answer = do_translate('x')", "do_translate"),
     ],
 )
-def test_names_that_promise_nothing(source: str, name: str) -> None:
+def test_names_that_imply_no_type(source: str, name: str) -> None:
     assert [use for use in Program.parse(source).uses if use.name == name] == []
 
 
-def test_a_class_that_refers_to_itself_is_not_unfolded_for_ever() -> None:
+def test_self_referential_class_is_expanded_only_partly() -> None:
     fields = "".join(f"    f{n}: P\n" for n in range(25))
     started = time.monotonic()
     (use,) = Program.parse(f"class P:\n{fields}def parse(x) -> P: ...\nanswer = parse(1)").uses
@@ -160,7 +160,7 @@ def test_a_stub_is_found_by_its_statement() -> None:
     assert program.text(use.spec or 0) == "def f(x):\n    '''Whether x is red.'''"
 
 
-def test_types_of_a_long_program_take_no_longer_than_the_rest() -> None:
+def test_types_of_a_long_program_are_found_quickly() -> None:
     source = "x = 1\n" + "\n".join(f"x = f(x) if g(x) else h(x + {n})" for n in range(3000))
     started = time.monotonic()
     Program.parse(source)

@@ -1,4 +1,4 @@
-"""No token holder can make another one wait, whatever it sends: fair slots, and a server under attack."""
+"""No token holder can make another wait, regardless of its requests: fair slots, and a server under attack."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ MALLORY, ANN = "the-token-of-mallory", "the-token-of-ann-which-is-honest"
 # --- slots --------------------------------------------------------------------------------------------------------
 
 
-async def held(slots: FairSlots, owner: str, order: list[str], until: asyncio.Event) -> None:
+async def hold_slot(slots: FairSlots, owner: str, order: list[str], until: asyncio.Event) -> None:
     async with slots.taken(owner):
         order.append(owner)
         await until.wait()
 
 
-def test_a_slot_is_kept_for_an_owner_without_one() -> None:
+def test_slots_are_kept_for_owners_without_one() -> None:
     async def main() -> None:
         slots, order, over = FairSlots(8, ["mallory", "ann", "bob"]), list[str](), asyncio.Event()
-        many = [asyncio.create_task(held(slots, "mallory", order, over)) for _ in range(100)]
+        many = [asyncio.create_task(hold_slot(slots, "mallory", order, over)) for _ in range(100)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert order == ["mallory"] * 6, "two are for the others"
-        few = [asyncio.create_task(held(slots, owner, order, over)) for owner in ("ann", "bob")]
+        assert order == ["mallory"] * 6, "two slots are kept free for other owners"
+        few = [asyncio.create_task(hold_slot(slots, owner, order, over)) for owner in ("ann", "bob")]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert order[6:] == ["ann", "bob"], "they wait for nobody"
+        assert order[6:] == ["ann", "bob"], "they get slots at once"
         over.set()
         await asyncio.gather(*many, *few)
         assert len(order) == 102
@@ -65,7 +65,7 @@ def test_the_owner_with_the_fewest_slots_is_next() -> None:
         owners = ["mallory", "mallory", "mallory", "mallory", "ann", "ann", "bob"]
         tasks = []
         for owner, end in zip(owners, ends, strict=True):
-            tasks.append(asyncio.create_task(held(slots, owner, order, end)))
+            tasks.append(asyncio.create_task(hold_slot(slots, owner, order, end)))
             await asyncio.sleep(0)
         for end in ends:
             end.set()
@@ -75,10 +75,10 @@ def test_the_owner_with_the_fewest_slots_is_next() -> None:
     assert asyncio.run(main()) == ["mallory", "mallory", "ann", "bob", "mallory", "ann", "mallory"]
 
 
-def test_one_owner_alone_has_all_slots() -> None:
+def test_single_owner_may_use_all_slots() -> None:
     async def main() -> int:
         slots, order, over = FairSlots(4, [""]), list[str](), asyncio.Event()
-        tasks = [asyncio.create_task(held(slots, "", order, over)) for _ in range(9)]
+        tasks = [asyncio.create_task(hold_slot(slots, "", order, over)) for _ in range(9)]
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         found = len(order)
@@ -93,18 +93,18 @@ def test_one_owner_alone_has_all_slots() -> None:
 def test_slots_of_cancelled_jobs_are_released(moment: str) -> None:
     async def main() -> None:
         slots, order, over = FairSlots(1), list[str](), asyncio.Event()
-        first = asyncio.create_task(held(slots, "ann", order, asyncio.Event()))
-        second = asyncio.create_task(held(slots, "bob", order, over))
+        first = asyncio.create_task(hold_slot(slots, "ann", order, asyncio.Event()))
+        second = asyncio.create_task(hold_slot(slots, "bob", order, over))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        third = asyncio.create_task(held(slots, "eve", order, over))
+        third = asyncio.create_task(hold_slot(slots, "eve", order, over))
         await asyncio.sleep(0)
         if moment == "waiting":
             second.cancel()
             await asyncio.gather(second, return_exceptions=True)
         first.cancel()
         if moment == "handed out":
-            await asyncio.sleep(0)  # the first ends, and hands its slot to the second, which does not run yet
+            await asyncio.sleep(0)  # the first ends and passes its slot to the second, which has not run yet
             second.cancel()
         over.set()
         await asyncio.wait_for(third, 5)
@@ -115,7 +115,7 @@ def test_slots_of_cancelled_jobs_are_released(moment: str) -> None:
     asyncio.run(main())
 
 
-def test_a_newcomer_finds_room() -> None:
+def test_owner_leaves_room_for_others() -> None:
     taken, mine = 0, 0
     while has_room(mine, taken, 100, is_shared=True):
         taken, mine = taken + 1, mine + 1
@@ -151,7 +151,7 @@ def equal_columns() -> bytes:
 
 
 class Attack:
-    """Everything that Mallory can send, over and over, in threads."""
+    """All requests that Mallory can send, repeated in threads."""
 
     def __init__(self, url: str, place: Place) -> None:
         self._url, self._over = url, threading.Event()
@@ -160,7 +160,7 @@ class Attack:
         self.broken: list[str] = []
         self._files = [self._upload("a.csv", equal_columns()), self._upload("b.csv", b"," * 10_000_000)]
         self._forged, self._wordy = (self._finished(program) for program in (FORGED, WORDY))
-        ways: list[Callable[[httpx.Client], httpx.Response]] = [
+        kinds: list[Callable[[httpx.Client], httpx.Response]] = [
             lambda client: self._begin(client, program="answer = 1", files=[self._files[0]]),
             lambda client: self._begin(client, program="answer = 1", files=[self._files[1]]),
             lambda client: client.get(f"/api/runs/{self._forged}/why"),
@@ -177,7 +177,7 @@ class Attack:
             lambda client: client.get("/api/runs", params={"q": "a" * 200, "limit": 200}),
             lambda client: client.get("/api/runs", params={"q": " ".join(["zq"] * 60), "limit": 200}),
         ]
-        self._threads = [threading.Thread(target=self._repeat, args=(str(n), way)) for n, way in enumerate(ways * 2)]
+        self._threads = [threading.Thread(target=self._repeat, args=(str(n), kind)) for n, kind in enumerate(kinds * 2)]
 
     def _client(self) -> httpx.Client:
         return httpx.Client(base_url=self._url, headers={"authorization": f"Bearer {MALLORY}"}, timeout=150)
@@ -196,11 +196,11 @@ class Attack:
                 time.sleep(0.1)
             return str(id)
 
-    def _repeat(self, name: str, way: Callable[[httpx.Client], httpx.Response]) -> None:
+    def _repeat(self, name: str, kind: Callable[[httpx.Client], httpx.Response]) -> None:
         with self._client() as client:
             while not self._over.is_set():
                 with contextlib.suppress(httpx.HTTPError):
-                    reply = way(client)
+                    reply = kind(client)
                     self.done[name] = self.done.get(name, 0) + 1
                     if reply.status_code == 500:
                         self.broken.append(reply.text)
@@ -224,7 +224,7 @@ def server(tmp_path: Path) -> Iterator[Serving]:
 
 
 def attack(url: str, place: Path, over: Any, report: Any) -> None:
-    """In a process of its own: what it computes does not delay the honest client."""
+    """Runs in its own process, so that its computations do not delay the honest client."""
     with Attack(url, Place(place)) as attacking:
         report.put("begun")
         over.wait()
@@ -244,15 +244,15 @@ def under_attack(url: str, place: Path) -> Iterator[None]:
         assert report.get(timeout=120) == "begun"
         yield
         over.set()
-        ways, broken = report.get(timeout=60)
-        assert (ways > 18, broken) == (True, []), "the attacks went on"
+        kinds, broken = report.get(timeout=60)
+        assert (kinds > 18, broken) == (True, []), "all attacks were running, and no request broke"
     finally:
         attacker.kill()
         attacker.join()
 
 
 @pytest.mark.alone
-def test_others_are_served_while_one_attacks(server: Serving, tmp_path: Path) -> None:
+def test_others_are_served_during_an_attack(server: Serving, tmp_path: Path) -> None:
     health, begun, ended = list[float](), list[float](), list[float]()
     with under_attack(server.url, tmp_path):
         time.sleep(5)
@@ -279,11 +279,11 @@ def timed(action: Callable[[], object]) -> float:
     return time.monotonic() - started
 
 
-def test_one_run_is_never_behind_a_hundred(server: Serving) -> None:
+def test_run_does_not_wait_behind_runs_of_another_owner(server: Serving) -> None:
     mallory = {"authorization": f"Bearer {MALLORY}"}
     replies = [
         server.client.post("/api/runs", json={"question": "Sleep"}, headers=mallory).status_code for _ in range(150)
     ]
-    assert replies.count(202) == 104 and replies[-1] == 429, "half of what there is room for"
+    assert replies.count(202) == 104 and replies[-1] == 429, "half of the slots and of the queue"
     assert server.over(server.begin())["answer"] == "1"
     assert server.over(server.begin())["answer"] == "1"

@@ -1,4 +1,4 @@
-"""Many programs, a third of which crash, hang or bomb, sixteen at a time: every run ends, nothing is left."""
+"""Many programs, sixteen at a time, a third of them faulty: every run ends and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chainofcode.sandbox import Jail
 
 PROGRAMS, AT_ONCE = 1000 if ALL else 200, 16
 LIMITS = Limits(run_seconds=2, cpu_seconds=5, wall_seconds=30, memory_bytes=512 * 1024**2, output_bytes=50_000)
-# What goes wrong, and the reasons that are right for it.
+# Faulty programs, and the reasons with which they may end.
 FAULTS = {
     "while True: pass": {"limit:run"},
     "import time\ntime.sleep(99)": {"limit:run"},
@@ -39,19 +39,19 @@ FAULTS = {
 }  # fmt: skip
 
 
-def use() -> tuple[int, int, set[str]]:
-    """Descendants, descriptors, our directories among the temporary ones."""
+def resources_in_use() -> tuple[int, int, set[str]]:
+    """Resources in use: descendants, descriptors, temporary directories of this project."""
     directories = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("chainofcode-")}
     return len(descendants(os.getpid())), len(os.listdir("/proc/self/fd")), directories
 
 
 def grown(before: tuple[int, int, set[str]]) -> list[Any]:
-    """What is in use now beyond what was before."""
-    return [(now, then) for now, then in zip(use(), before, strict=True) if not now <= then]
+    """Resources of which more are in use than before."""
+    return [(now, then) for now, then in zip(resources_in_use(), before, strict=True) if not now <= then]
 
 
 async def settle(jail: Jail, children: int) -> None:
-    """Wait for the dead to be buried."""
+    """Wait until dead processes are reaped."""
     for _ in range(100):
         if len(descendants(os.getpid())) <= children:
             return
@@ -62,11 +62,11 @@ def zygote_bytes() -> int:
     return sum(resident_bytes(pid) for pid in descendants(os.getpid()))
 
 
-async def many() -> None:
+async def run_many() -> None:
     slots = asyncio.Semaphore(AT_ONCE)
     faults = list(FAULTS.items())
 
-    async def one(n: int, jail: Jail) -> None:
+    async def run_one(n: int, jail: Jail) -> None:
         program, reasons = faults[n // 3 % len(faults)] if n % 3 == 0 else (f"answer = f({n}) + 1", {"answered"})
         async with slots:
             result: Result = await arun(program, {f"f({n})": n}, sandbox=jail, limits=LIMITS)
@@ -75,12 +75,12 @@ async def many() -> None:
             assert result.answer == n + 1
 
     with Jail(spares=2) as jail:
-        await asyncio.gather(*[one(n, jail) for n in range(60)])
+        await asyncio.gather(*[run_one(n, jail) for n in range(60)])
         await settle(jail, 8)
-        before, memory, zygote = use(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, zygote_bytes()
-        await asyncio.gather(*[one(n, jail) for n in range(PROGRAMS)])
+        before, memory, zygote = resources_in_use(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, zygote_bytes()
+        await asyncio.gather(*[run_one(n, jail) for n in range(PROGRAMS)])
         await settle(jail, before[0])
-        after = use()
+        after = resources_in_use()
         assert after[0] <= before[0] + 2  # spares come and go
         assert after[1] <= before[1] + 8  # their pipes
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 60_000  # kB
@@ -88,12 +88,12 @@ async def many() -> None:
         assert (await arun("answer = 1", sandbox=jail)).answer == 1
 
 
-def test_many_programs() -> None:
-    started = use()
+def test_many_faulty_programs_leave_nothing_behind() -> None:
+    started = resources_in_use()
     began = time.monotonic()
-    asyncio.run(many())
+    asyncio.run(run_many())
     assert time.monotonic() - began < 300
-    for _ in range(100):  # others test beside us, and their directories come and go; a leak of ours would stay
+    for _ in range(100):  # directories of concurrent tests come and go; a leak of this test would stay
         if not grown(started):
             return
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What files bring into the writer's prompt: names on one line, text in a fence that it cannot close."""
+"""Files in the writer's prompt: names on one line, text in a fence that it cannot close."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ CONTENTS = {
 }
 
 
-def told(path: Path, **options: object) -> str:
+def description_of(path: Path, **options: object) -> str:
     return asyncio.run(files_of([path], RunOptions(**options))).told  # type: ignore[arg-type]
 
 
 def outside_fences(text: str) -> list[str]:
-    """The lines that a reader of Markdown takes for ours."""
+    """The lines outside code fences, which a reader of Markdown would attribute to the prompt."""
     lines, fence = [], ""
     for line in text.split("\n"):
         mark = re.match("`{3,}$", line)
@@ -51,7 +51,7 @@ def outside_fences(text: str) -> list[str]:
 @pytest.mark.parametrize("name", CONTENTS)
 def test_text_of_files_stays_in_its_fence(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(CONTENTS[name])
-    own = outside_fences(told(tmp_path / name))
+    own = outside_fences(description_of(tmp_path / name))
     assert own[0].startswith(f"{Path(name).stem} = ")
     assert not [line for line in own if line.startswith(INJECTED)]
     assert len(own) == 1, own
@@ -60,7 +60,7 @@ def test_text_of_files_stays_in_its_fence(tmp_path: Path, name: str) -> None:
 def test_tables_of_pandas_stay_in_their_fence(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     (tmp_path / "a.csv").write_text(CONTENTS["a.csv"])
-    own = outside_fences(told(tmp_path / "a.csv", packages=["pandas"]))
+    own = outside_fences(description_of(tmp_path / "a.csv", packages=["pandas"]))
     assert len(own) == 1, own
 
 
@@ -69,17 +69,17 @@ def test_tables_of_pandas_stay_in_their_fence(tmp_path: Path) -> None:
 def test_a_file_name_is_one_line(tmp_path: Path, suffix: str, bad: str) -> None:
     path = tmp_path / f"a{bad}b{suffix}"
     path.write_text("1\n")
-    own = outside_fences(told(path))
+    own = outside_fences(description_of(path))
     assert len(own) == 1, own
     assert own[0].isprintable()
     assert len(own[0]) < 1000
 
 
 def test_the_schema_of_a_database_stays_in_its_fence(tmp_path: Path) -> None:
-    """Comments, and names in quotes, are the author's of the file."""
+    """The author of the file controls comments and quoted names."""
     with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as database:
         database.execute(f'CREATE TABLE a (x /*\n{LONG_FENCE}\n{INJECTED}\n*/, "```\n{INJECTED}")')
-    wanted = answer_type_of("sql", tmp_path / "a.db")
-    assert wanted is not None
-    assert INJECTED in wanted.words
-    assert not [line for line in outside_fences(wanted.words) if line.startswith(INJECTED)]
+    answer_type = answer_type_of("sql", tmp_path / "a.db")
+    assert answer_type is not None
+    assert INJECTED in answer_type.words
+    assert not [line for line in outside_fences(answer_type.words) if line.startswith(INJECTED)]

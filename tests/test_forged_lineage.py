@@ -1,4 +1,4 @@
-"""A guest reports its own lineage: whatever it says, reading it takes time in proportion to its size."""
+"""A guest reports its own lineage: even if it is forged, reading it takes linear time."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_dependencies_near_the_answer_are_kept_and_omissions_are_marked() -> Non
 
 
 @pytest.mark.parametrize("node", [[999], [0, [], [], [], [], [], [999]]])
-def test_a_lineage_of_no_statement_breaks_the_protocol(node: list[Any]) -> None:
+def test_lineage_of_an_unknown_statement_breaks_the_protocol(node: list[Any]) -> None:
     reader = Reader(1 << 20, 1 << 20, is_recorded=True)
     ended = {"type": "ended", "reason": "answered", "lineage": {"nodes": [[0], node]}}
     reader.feed(encode_frame(ended))

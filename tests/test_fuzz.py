@@ -1,4 +1,4 @@
-"""Fuzzing of every reader of untrusted data: with a fixed seed, and all inputs that once broke one."""
+"""Fuzzing of every reader of untrusted data: with a fixed seed, and with all inputs that once broke one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES = sorted((Path(__file__).parent / "fuzz_cases").glob("*.json"))
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_what_once_broke_a_reader(path: Path) -> None:
+def test_inputs_that_once_broke_a_reader(path: Path) -> None:
     fuzz.check(*fuzz.decoded(path.read_text(encoding="utf-8", errors="surrogatepass")))
 
 
@@ -29,8 +29,8 @@ def test_no_reader_breaks() -> None:
     assert "0 readers broke" in done.stdout
 
 
-def test_the_fuzzer_keeps_what_breaks_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error that is not the reader's own, and the death of the interpreter, leave a case."""
+def test_fuzzer_stores_inputs_that_break_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected exception and a crash of the interpreter are each stored as a case."""
     monkeypatch.setattr(fuzz, "CASES", tmp_path)
     for name, read in (("broken", "1 / len(text)"), ("dead", "__import__('os').abort()")):
         monkeypatch.setitem(READERS, name, type(READERS["value"])("text", eval(f"lambda text: {read}")))

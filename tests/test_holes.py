@@ -1,4 +1,4 @@
-"""Holes in every position: the engine gives what CPython gives when the holes are real functions."""
+"""Holes in every position: results are the same as under CPython with the holes as real functions."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class _Recorder:
 
 
 def under_cpython(program: str) -> tuple[Any, list[tuple[str, Any]]]:
-    """The answer when the holes are real functions, by the same rules for what an answer is."""
+    """The answer with the holes as real functions, by the engine's rules for answers; and the calls."""
     import ast
     import contextlib
     import io
@@ -159,10 +159,10 @@ SHADOWING = {name for name in PROGRAMS if name.startswith("self_shadow")}
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - SHADOWING))
 def test_same_as_with_real_functions(name: str) -> None:
     expected, calls = under_cpython(PROGRAMS[name])
-    asked: list[str] = []
+    requested: list[str] = []
 
     def answer(pause: Any) -> Any:
-        asked.append(pause.text)
+        requested.append(pause.text)
         return HOLES[pause.name](*_arguments(pause), **pause.kwargs)
 
     result = run(PROGRAMS[name], answer)
@@ -172,8 +172,8 @@ def test_same_as_with_real_functions(name: str) -> None:
     if name != "threads":
         texts = [text for text, _ in calls]
         assert [step.call for step in result.trace.steps if step.call] == texts
-        # One call is asked for once, unless it has no arguments, or objects of the program's for arguments.
-        assert asked == [text for i, text in enumerate(texts) if text not in texts[:i] or "()" in text]
+        # Each call is requested once, unless it has no arguments, or objects of the program as arguments.
+        assert requested == [text for i, text in enumerate(texts) if text not in texts[:i] or "()" in text]
 
 
 def _arguments(pause: Any) -> list[Any]:
@@ -188,5 +188,5 @@ def _arguments(pause: Any) -> list[Any]:
         ("self_shadow_method_chain", "PARIS"),
     ],
 )
-def test_name_equals_name_of(name: str, expected: Any) -> None:
+def test_variable_may_have_the_name_of_its_hole(name: str, expected: Any) -> None:
     assert run(PROGRAMS[name], lambda pause: HOLES[pause.name](*pause.args)).answer == expected

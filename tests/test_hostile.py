@@ -1,4 +1,4 @@
-"""Hostile or broken input ends with a clear reason: never a hang, never a traceback of ours, nothing left behind."""
+"""Hostile or broken input ends with a clear reason: no hang, no internal traceback, nothing left behind."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chainofcode import Limits, Program, ProgramError, Result, run
 LIMITS = Limits(run_seconds=10, wall_seconds=20)
 
 
-def said(result: Result) -> str:
+def error_message(result: Result) -> str:
     """The message of a run that ended without an answer."""
     assert result.reason != "answered"
     assert result.trace.answer is not None
@@ -45,7 +45,7 @@ def said(result: Result) -> str:
     ids=lambda value: value[:12] if isinstance(value, str) else None,
 )
 def test_unreadable_source(source: str, words: str) -> None:
-    message = said(run(source, limits=LIMITS))
+    message = error_message(run(source, limits=LIMITS))
     assert words in message or "died" in message
     with pytest.raises(ProgramError):
         Program.parse(source)
@@ -74,12 +74,12 @@ def test_unreadable_source(source: str, words: str) -> None:
     ids=lambda source: repr(source[:12]),
 )
 def test_syntax_errors_everywhere(source: str) -> None:
-    """What cannot be read becomes prose, which nobody answers here."""
+    """Lines that are not Python become instructions for a model, and here there is no model."""
     started = time.monotonic()
     result = run(source, limits=LIMITS)
     assert time.monotonic() - started < 15
     assert result.reason in ("emulation failed", "error"), result.trace.answer
-    assert said(result)
+    assert error_message(result)
 
 
 def test_legal_depth_is_not_refused() -> None:
@@ -122,11 +122,11 @@ def test_guest_that_breaks_the_protocol(attack: str) -> None:
     )
     result = run(program, {"f(1)": 1}, limits=LIMITS)
     assert result.reason == "guest died", result.trace.answer
-    assert said(result)
+    assert error_message(result)
 
 
 def test_a_forged_answer_is_only_an_answer() -> None:
-    """The guest may lie about its own answer; it gains nothing else by it."""
+    """The guest may lie about its own answer, but gains nothing else."""
     program = (
         'import os, struct\nbody = b\'{"type":"ended","reason":"answered","answer":{"$nope":1},"text":"lie"}\'\n'
         "os.write(4, struct.pack('<I', len(body)) + body)\n"
@@ -196,13 +196,13 @@ def test_no_descriptor_leaks() -> None:
     ],
     ids=lambda program: program[:40],
 )
-def test_program_that_breaks_its_own_world(program: str) -> None:
+def test_program_that_breaks_its_own_environment(program: str) -> None:
     result = run(program, {"f(1)": 1}, limits=LIMITS)
     if result.reason == "answered":
         assert result.answer in (1, True)
     else:
         assert result.reason in ("error", "guest died")
-        assert said(result)
+        assert error_message(result)
 
 
 TRAP = """
@@ -227,7 +227,7 @@ class Odd(list, metaclass=Meta):
 """
 
 
-def test_the_watcher_never_runs_the_programs_code() -> None:
+def test_watching_runs_no_code_of_the_program() -> None:
     program = (
         TRAP
         + "t = Trap()\nxs = [t, Odd([1])]\nd = {1: t, t: 2}\nxs.append(Odd)\ndef f(a):\n    b = a\n    return b\nu = f(t)\nanswer = 'quiet'"

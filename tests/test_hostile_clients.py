@@ -1,4 +1,4 @@
-"""`coc serve` and clients that mean it harm, or know no better: none of them costs the others anything."""
+"""`coc serve` and hostile or faulty clients: none of them affects other clients."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield server
 
 
-def test_half_a_character_in_an_answer_is_kept_and_so_is_what_comes_after_it(tmp_path: Path) -> None:
-    """Models and programs leave such, and no JSON can carry it."""
+def test_lone_surrogates_and_later_records_are_stored(tmp_path: Path) -> None:
+    """Models and programs produce lone surrogates, which JSON cannot represent."""
     reply = {"choices": [{"message": {"content": "So the answer is 7."}}], "usage": {"prompt_tokens": 70}}
     with serving(reply) as endpoint, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
@@ -50,7 +50,7 @@ def test_half_a_character_in_an_answer_is_kept_and_so_is_what_comes_after_it(tmp
             body = {"program": "answer = '\\ud83c' + 'x'"}
             half = str(server.client.post("/api/runs", json=body).json()["id"])
             assert server.over(half)["state"] == "done"
-            time.sleep(1.5)  # what could not be kept is tried again each second
+            time.sleep(1.5)  # the server retries each second what it could not store
             server.over(server.begin("Seven?", method="direct"))
             time.sleep(1.5)
             server.process.kill()
@@ -80,7 +80,7 @@ def test_guesses_at_tokens_are_limited(tmp_path: Path) -> None:
         assert server.client.get("/api/info").status_code == 200
 
 
-def test_who_fetches_the_page_takes_nothing_from_who_has_the_token(tmp_path: Path) -> None:
+def test_page_loads_do_not_use_the_rate_limit_of_a_token(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "20", "--token", TOKEN, token=TOKEN) as server:
         strangers = [httpx.get(f"{server.url}/static/app.js").status_code for _ in range(30)]
         assert strangers[-1] == 429
@@ -96,7 +96,7 @@ def test_who_fetches_the_page_takes_nothing_from_who_has_the_token(tmp_path: Pat
         ("/v1/responses", {"input": FRUIT, "text": {"format": {"type": "json_schema"}}}),
     ],
 )
-def test_formats_that_are_none(server: Serving, path: str, body: dict[str, object]) -> None:
+def test_invalid_response_formats(server: Serving, path: str, body: dict[str, object]) -> None:
     reply = server.client.post(path, json={"model": "coc", **body})
     assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")
 
@@ -124,8 +124,8 @@ def connected(server: Serving) -> socket.socket:
 
 
 @pytest.mark.nightly  # the server waits for half a minute
-def test_a_body_that_drips(server: Serving) -> None:
-    """A byte now and then is not a body that comes."""
+def test_slow_body_times_out(server: Serving) -> None:
+    """A byte from time to time does not extend the timeout."""
     with connected(server) as wire:
         head = "POST /api/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 90\r\n"
         wire.sendall(f"{head}\r\n".encode())
@@ -133,17 +133,17 @@ def test_a_body_that_drips(server: Serving) -> None:
         for _ in range(8):
             wire.sendall(b" ")
             try:
-                told = wire.recv(4096)
+                reply = wire.recv(4096)
             except TimeoutError:
                 continue
             break
         else:
-            told = b""
-    assert told.startswith(b"HTTP/1.1 408 ")
+            reply = b""
+    assert reply.startswith(b"HTTP/1.1 408 ")
 
 
-def test_bodies_sent_at_once_are_bounded_together(tmp_path: Path) -> None:
-    """Each is allowed, and none comes to an end: memory would."""
+def test_concurrent_bodies_are_bounded_together(tmp_path: Path) -> None:
+    """Each body is allowed, but all together would exhaust the memory."""
     with served(tmp_path, "--token", TOKEN, "--token", f"ann={OTHER}", token=TOKEN) as server:
         sender = {"authorization": f"Bearer {TOKEN}", "host": "localhost", "content-length": str(32 * 1024**2)}
         head = "\r\n".join(["POST /api/files?name=a HTTP/1.1", *map(": ".join, sender.items())])
@@ -162,42 +162,42 @@ def test_bodies_sent_at_once_are_bounded_together(tmp_path: Path) -> None:
 
 
 def status_of(wire: socket.socket) -> int:
-    """Of the reply that is there, if there is one."""
+    """The status of the reply, or 0 without one."""
     try:
         return int(wire.recv(4096)[9:12])
     except TimeoutError:
         return 0
-    except ConnectionError:  # it hung up while we were still sending
+    except ConnectionError:  # the server hung up during the request
         return 503
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=a", "/v1/chat/completions", "/mcp"])
-def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(server: Serving, path: str) -> None:
+def test_disconnect_during_a_body_is_not_a_server_error(server: Serving, path: str) -> None:
     before, route = len(server.log), path.partition("?")[0]
     with connected(server) as wire:
         head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 90"
         wire.sendall(f"{head}\r\n\r\n{{".encode())
         time.sleep(0.3)
     deadline = time.monotonic() + 20
-    while not (told := [line for line in server.log[before:] if line.get("route") == route]):
+    while not (lines := [line for line in server.log[before:] if line.get("route") == route]):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert [(line["event"], line["status"]) for line in told] == [("request", 400)]
+    assert [(line["event"], line["status"]) for line in lines] == [("request", 400)]
 
 
-def test_a_flood_of_what_libraries_log_is_told_now_and_then() -> None:
+def test_repeated_log_messages_of_libraries_are_thinned_out() -> None:
     written = io.StringIO()
-    heard = LibraryLog(ServerLog("json", False, written))
+    library_log = LibraryLog(ServerLog("json", False, written))
     for n in range(3001):
         place = {"name": "asyncio", "levelno": logging.ERROR, "levelname": "ERROR", "lineno": 7, "created": n / 1000}
-        heard.handle(logging.makeLogRecord({**place, "msg": "socket.accept() out of system resource"}))
-    told = [json.loads(line) for line in written.getvalue().splitlines()]
-    assert [line.get("untold") for line in told] == [None, 999, 999, 999]
+        library_log.handle(logging.makeLogRecord({**place, "msg": "socket.accept() out of system resource"}))
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [line.get("untold") for line in lines] == [None, 999, 999, 999]
 
 
 @pytest.mark.parametrize("broken", [b"", b"{}\n", b"\xff\n"])
-def test_a_trace_that_cannot_be_read(server: Serving, broken: bytes) -> None:
-    """A full disk leaves an empty one."""
+def test_unreadable_trace(server: Serving, broken: bytes) -> None:
+    """A full disk leaves an empty trace."""
     id = server.begin()
     server.over(id)
     (server.directory / "data" / "traces" / f"{id}.jsonl").write_bytes(broken)
@@ -208,7 +208,7 @@ def test_a_trace_that_cannot_be_read(server: Serving, broken: bytes) -> None:
     assert server.client.delete(f"/api/runs/{id}").status_code == 204
 
 
-def test_many_names_of_one_file_are_not_looked_up(server: Serving) -> None:
+def test_many_references_to_one_file_are_refused_without_lookups(server: Serving) -> None:
     id = server.client.post("/api/files?name=a.txt", content=b"x").json()["id"]
     started = time.monotonic()
     reply = server.client.post("/api/runs", json={"program": "answer = 1", "files": [id] * 100_000})
@@ -216,7 +216,7 @@ def test_many_names_of_one_file_are_not_looked_up(server: Serving) -> None:
 
 
 class Counting:
-    """A sandbox that starts nothing, and says how often it should have."""
+    """A sandbox that starts nothing and counts the attempts."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -242,7 +242,7 @@ def intake(directory: Path) -> Iterator[tuple[Intake, Counting]]:
         yield Intake(settings, store, runs, models, ledger), sandbox
 
 
-def test_readiness_is_looked_into_once_for_all_who_ask(tmp_path: Path) -> None:
+def test_concurrent_readiness_checks_share_one_probe(tmp_path: Path) -> None:
     async def ask(intake: Intake) -> list[dict[str, str]]:
         return await asyncio.gather(*(intake.problems() for _ in range(20)), intake.problems())
 
@@ -251,15 +251,15 @@ def test_readiness_is_looked_into_once_for_all_who_ask(tmp_path: Path) -> None:
         assert sandbox.count == 1
 
 
-def test_who_leaves_while_a_run_is_being_kept_has_cancelled_it(tmp_path: Path) -> None:
-    """Clients of MCP do: the run is on its way to the disk, and would wait there for good."""
+def test_leaving_while_a_run_is_being_stored_cancels_it(tmp_path: Path) -> None:
+    """MCP clients do this: the run is being stored, and would otherwise remain queued forever."""
 
     async def leave(intake: Intake) -> list[str]:
         source = source_of(RunRequest(program="answer = 1"), [], intake.settings, model=None)
-        asking = asyncio.create_task(intake.runs.submit(new_run("", None, "run", None), source))
+        submitting = asyncio.create_task(intake.runs.submit(new_run("", None, "run", None), source))
         await asyncio.sleep(0)  # until it waits for the disk
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
+        submitting.cancel()
+        await asyncio.gather(submitting, return_exceptions=True)
         await intake.runs.close()
         return [run.state for run in await intake.runs.listed("", 10, None)]
 
@@ -267,7 +267,7 @@ def test_who_leaves_while_a_run_is_being_kept_has_cancelled_it(tmp_path: Path) -
         assert asyncio.run(leave(made)) == ["cancelled"]
 
 
-def test_files_sent_at_once_count_together_and_empty_ones_count_too(tmp_path: Path) -> None:
+def test_concurrent_files_count_together_even_empty_ones(tmp_path: Path) -> None:
     async def send(store: Store) -> list[Any]:
         most = [StoredFile(f"{n}", "a", MAX_FILES_BYTES - 4096, "") for n in range(3)]
         empty = [StoredFile(f"empty{n}", "a", 0, "") for n in range(2)]
@@ -275,14 +275,14 @@ def test_files_sent_at_once_count_together_and_empty_ones_count_too(tmp_path: Pa
         return [*await asyncio.gather(*sending, store.keep_file(most[1], "bob", b""), return_exceptions=True)]
 
     with contextlib.closing(SQLiteStore(tmp_path)) as store:
-        told = asyncio.run(send(store))
-    *large, empty, other_empty, bobs = [getattr(one, "status", None) for one in told]
+        outcomes = asyncio.run(send(store))
+    *large, empty, other_empty, bobs = [getattr(outcome, "status", None) for outcome in outcomes]
     assert {*large, empty, other_empty} == {None, 413} and bobs is None
     kept = (large.count(None), [empty, other_empty].count(None))
-    assert kept in ((1, 1), (0, 2))  # beside a large file there is room for one empty file, whichever came first
+    assert kept in ((1, 1), (0, 2))  # with a large file there is room for one empty file, in any order
 
 
-def test_traces_that_are_not_read_cost_no_memory(server: Serving) -> None:
+def test_unread_trace_downloads_use_little_memory(server: Serving) -> None:
     program = "import time\nfor number in range(8):\n    x = f(1)\nprint('read')\ny = g(1)\n"
     values = [{"call": "f(1)", "value": "x" * 3_000_000}]
     body = {"program": program, "values": values, "ask_me": "g"}
@@ -308,6 +308,6 @@ def test_traces_that_are_not_read_cost_no_memory(server: Serving) -> None:
 
 
 def peak_bytes(pid: int) -> int:
-    """The most memory that a process has used."""
+    """The peak memory use of a process."""
     line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1]) * 1024

@@ -44,7 +44,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", ["endless", "huge"])
 @pytest.mark.parametrize("command", READERS.values(), ids=READERS)
-def test_a_file_without_an_end(directory: Path, command: list[str], name: str) -> None:
+def test_endless_and_huge_files_are_refused(directory: Path, command: list[str], name: str) -> None:
     done = coc(*(word.replace("{}", name) for word in command), cwd=directory)
     assert done.returncode == 2
     assert "bytes" in done.stderr or "not a regular file" in done.stderr
@@ -63,8 +63,8 @@ def test_a_pipe_is_read_and_times_out_without_a_writer(tmp_path: Path) -> None:
         read_whole(pipe, silent_seconds=0.1)
 
 
-def test_many_files(directory: Path) -> None:
-    """Each would be inspected in a process of its own."""
+def test_number_of_files_is_limited(directory: Path) -> None:
+    """Each file would be inspected in its own process."""
     done = coc("run", "p.py", *["--file", "p.py"] * 1_000, cwd=directory)
     assert done.returncode == 2
     assert done.stderr == "coc: 1,000 files are given; 100 are allowed (--allow-read grants directories)\n"

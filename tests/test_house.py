@@ -1,4 +1,4 @@
-"""The rules of the house as tests: the order of modules, sizes, no globals, a light import."""
+"""The rules of the project as tests: the order of modules, sizes, no globals, a fast import."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def part(path: Path) -> str:
 
 
 def imports(path: Path) -> list[str]:
-    """The modules of ours that a file imports, as dotted names below the package."""
+    """The modules of this package that a file imports, as dotted names below the package."""
     found = []
     depth = len(path.relative_to(SOURCE).parts)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -70,10 +70,10 @@ def test_imports_only_what_comes_before(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_sizes_and_manners(path: Path) -> None:
+def test_size_and_style(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    assert ast.get_docstring(tree), "a module says what it is"
+    assert ast.get_docstring(tree), "a module needs a docstring"
     assert text.count("\n") <= 500
     limit = 40 if path == SOURCE / "engine" / "loop.py" else 70
     for node in ast.walk(tree):
@@ -83,7 +83,7 @@ def test_sizes_and_manners(path: Path) -> None:
     assert not re.search(r"\b(pickle|marshal|shelve)\b.*import|import.*\b(pickle|marshal|shelve)\b", text)
 
 
-# What runs in the zygote and in guests: nothing may be needed there that is not Python's own.
+# Files that run in the zygote and in guests, and so may need only the standard library.
 ZYGOTE = [SOURCE / "sandbox" / f"{name}.py" for name in ("kernel", "seccomp", "tiers", "jail", "witness", "zygote")]
 
 
@@ -91,7 +91,7 @@ ZYGOTE = [SOURCE / "sandbox" / f"{name}.py" for name in ("kernel", "seccomp", "t
     "path", [p for p in FILES if part(p) in ("values", "languages")] + ZYGOTE, ids=lambda p: p.name
 )
 def test_guest_files_use_the_standard_library_only(path: Path) -> None:
-    """And what the language declares: its guest is granted these packages."""
+    """And the packages that the language declares, because its guest is granted these."""
     folder = path.relative_to(SOURCE).parts[1] if part(path) == "languages" else ""
     granted = LANGUAGES[folder].packages if folder in LANGUAGES else ()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -102,7 +102,7 @@ def test_guest_files_use_the_standard_library_only(path: Path) -> None:
             assert name.partition(".")[0] in {*sys.stdlib_module_names, "chainofcode", *granted}, name
 
 
-def test_names_that_hide_things() -> None:
+def test_no_vague_module_names() -> None:
     assert not {path.name for path in FILES} & {"utils.py", "base.py", "config.py", "helpers.py", "common.py"}
 
 
@@ -115,7 +115,7 @@ def test_public_names() -> None:
 
 
 def test_import_is_light() -> None:
-    """Under 200 ms of CPU; the fastest of several, because the machine may be busy."""
+    """It takes under 200 ms of CPU time; the fastest of five counts, because the machine may be busy."""
     timing = "import time; t = time.process_time(); import chainofcode; print(time.process_time() - t)"
     seconds = [
         float(subprocess.run([sys.executable, "-c", timing], capture_output=True, text=True, check=True).stdout)
@@ -124,7 +124,7 @@ def test_import_is_light() -> None:
     assert min(seconds) < 0.2
 
 
-def test_public_names_are_there() -> None:
+def test_public_names_exist() -> None:
     import chainofcode
 
     homes = [name for names in chainofcode._HOMES.values() for name in names]
@@ -140,7 +140,7 @@ def test_few_dependencies() -> None:
     assert len(project["dependencies"]) <= 15
 
 
-def test_no_path_of_a_machine_in_the_files() -> None:
+def test_files_contain_no_local_paths() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
     for name in listed or [str(path.relative_to(ROOT)) for path in FILES]:
         text = (ROOT / name).read_text(encoding="utf-8", errors="replace") if (ROOT / name).is_file() else ""
@@ -158,7 +158,7 @@ MODULES = {module_name(path): path for path in FILES if path.parent != SOURCE or
 
 
 def imported_modules(path: Path) -> set[str]:
-    """The modules of ours that a file imports anywhere, late imports included; not for type checkers only."""
+    """The modules of this package that a file imports, also late, but not those for type checkers only."""
     package = list(path.relative_to(SOURCE).parts[:-1])
     found = set()
     for node in ast.walk(_without_type_checking(ast.parse(path.read_text(encoding="utf-8")))):
@@ -176,7 +176,7 @@ def _without_type_checking(tree: ast.Module) -> ast.Module:
 
 
 def test_no_import_cycles() -> None:
-    """Every module has a place in one order: remove those that import nothing that is left, until none is left."""
+    """Modules that import no remaining module can be removed, again and again, until none remains."""
     left = {name: imported_modules(path) - {name} for name, path in MODULES.items()}
     while ready := [name for name, needs in left.items() if not needs & left.keys()]:
         for name in ready:
@@ -202,7 +202,7 @@ def test_one_word_has_one_meaning() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_nothing_is_dense(path: Path) -> None:
+def test_no_nested_conditionals_and_few_parameters(path: Path) -> None:
     """No conditional expression inside another, and at most five positional parameters."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.IfExp):

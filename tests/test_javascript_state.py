@@ -179,7 +179,7 @@ def test_prompt_contains_variables_and_run_replays(jail: Sandbox) -> None:
 
 
 def test_cached_values_do_not_depend_on_the_variables_shown(jail: Sandbox, tmp_path: Path) -> None:
-    """Lookahead shows fewer variables; the key of a value has none."""
+    """Lookahead shows fewer variables, so the cache key of a value excludes them."""
     program = "let n = 0;\nfor (const w of ['a', 'b']) if (isGood(w)) n++;\nanswer = n;"
     for in_flight, requests in ((1, 2), (4, 0)):
         lm = ScriptedLM(['{"value": true}'] * requests)

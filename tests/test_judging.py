@@ -1,4 +1,4 @@
-"""Better judgements: reasons before a value, values shared among programs, doubts about a vote."""
+"""Better judgements: reasons before a value, values shared between programs, doubts about a vote."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Thinking(LM):
 
     def __init__(self, first: Completion = UNSURE, second: Completion = THOUGHT, rows: int = 1) -> None:
         self._first, self._second, self.rows = first, second, rows
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        self.asked.append(options)
+        self.requests.append(options)
         return [self._second if "reasons" in options["schema"]["properties"] else self._first]
 
 
@@ -47,30 +47,30 @@ def step_of(lm: LM, program: str = PROGRAM, **judging: Any) -> tuple[Any, list[s
     return step, [call.reply for call in result.trace.calls]
 
 
-def test_an_unsure_model_gives_its_reasons_and_may_change_its_mind() -> None:
+def test_unsure_model_reconsiders_its_value_with_reasons() -> None:
     lm = Thinking()
     step, replies = step_of(lm, thinks=True)
     assert step.value is False
     assert replies == [UNSURE.text, THOUGHT.text]
     assert step.confidence.probability == pytest.approx(0.65)  # the mean of 0.4 before and 0.9 after
     assert step.confidence.alternatives == {"True": 0.35}
-    assert lm.asked[1]["schema"]["required"] == ["reasons", "value"]  # the reasons come first
+    assert lm.requests[1]["schema"]["required"] == ["reasons", "value"]  # the reasons come first
 
 
 def test_a_sure_model_is_asked_once() -> None:
     sure = reply(*START, (" true", {" true": 0.9, " false": 0.1}), ("}", {}))
     lm = Thinking(sure)
     assert step_of(lm, thinks=True)[0].value is True
-    assert len(lm.asked) == 1
+    assert len(lm.requests) == 1
 
 
-def test_without_think_an_unsure_value_stands() -> None:
+def test_unsure_value_is_kept_without_think() -> None:
     lm = Thinking()
     assert step_of(lm)[0].value is True
-    assert len(lm.asked) == 1
+    assert len(lm.requests) == 1
 
 
-def test_the_first_value_stands_if_the_reasons_give_none() -> None:
+def test_first_value_is_kept_if_reconsidering_fails() -> None:
     lm = Thinking(second=Completion('{"reasons": "It is', finish_reason="length"))
     step, replies = step_of(lm, thinks=True)
     assert (step.value, len(replies)) == (True, 2)
@@ -81,7 +81,7 @@ def test_a_score_is_not_reconsidered() -> None:
     score = reply(*START, (" ", {}), ("2", {"2": 0.5, "4": 0.5}), ("}", {}))
     lm = Thinking(score)
     step_of(lm, "answer = [funniness_from_0_to_10('a') + 1]", thinks=True)
-    assert len(lm.asked) == 1
+    assert len(lm.requests) == 1
 
 
 def test_each_unsure_value_of_a_batch_is_reconsidered() -> None:
@@ -95,11 +95,11 @@ def test_each_unsure_value_of_a_batch_is_reconsidered() -> None:
     lm = Thinking(reply(*tokens), rows=4)
     result = run("answer = [is_odd(w) for w in ['a', 'b']]", asking(lm, Judging(thinks=True)))
     assert result.answer == [False, True]
-    assert len(lm.asked) == 2
+    assert len(lm.requests) == 2
     assert len(result.trace.calls) == 2
 
 
-def test_a_budget_that_ends_while_thinking_keeps_what_was_paid() -> None:
+def test_budget_spent_while_thinking_keeps_paid_calls_in_trace() -> None:
     class Poor(Thinking):
         async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
             if "reasons" in options["schema"]["properties"]:
@@ -113,11 +113,11 @@ def test_a_budget_that_ends_while_thinking_keeps_what_was_paid() -> None:
 
 
 class Slow(Thinking):
-    """A model whose second reply never comes."""
+    """A model whose second reply never arrives."""
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         replies = await super().complete(messages, **options)
-        if len(self.asked) > 1:
+        if len(self.requests) > 1:
             await asyncio.Event().wait()
         return replies
 
@@ -131,19 +131,19 @@ BATCH = reply(
 @pytest.mark.parametrize(
     ("lm", "program", "first"),
     [
-        (Slow(), PROGRAM, UNSURE),  # cancelled while it thinks
-        (Slow(MISFIT), PROGRAM, MISFIT),  # while it is asked again
+        (Slow(), PROGRAM, UNSURE),  # cancelled while the model thinks
+        (Slow(MISFIT), PROGRAM, MISFIT),  # cancelled during the retry after a reply that does not fit
         (Slow(BATCH, rows=4), "answer = [is_odd(w) for w in ['a', 'b']]", BATCH),
     ],
 )
-def test_a_run_that_is_cancelled_keeps_what_was_paid(lm: Slow, program: str, first: Completion) -> None:
+def test_cancelled_run_keeps_paid_calls_in_trace(lm: Slow, program: str, first: Completion) -> None:
     result = run(program, asking(lm, Judging(thinks=True)), limits=Limits(wall_seconds=1))
     assert result.reason == "limit:wall"
     calls = result.trace.calls
     assert sorted((call.reply, call.is_abandoned) for call in calls) == [("", True), (first.text, False)]
 
 
-def test_programs_share_the_values_of_the_same_calls() -> None:
+def test_programs_of_a_vote_share_values_of_equal_calls() -> None:
     values = [When(f"call: is_fruit({word!r})", reply, 0.05) for word, reply in (("fig", "true"), ("saw", "false"))]
     programs = (f"```python\nanswer = {start} + sum(is_fruit(w) for w in ['fig', 'saw'])\n```" for start in (0, 0, 10))
     result = solve("How many are fruit?", ScriptedLM(programs, whens=values), method=compose("coc", votes=3))
@@ -152,7 +152,7 @@ def test_programs_share_the_values_of_the_same_calls() -> None:
 
 
 def two_votes(programs: Sequence[str], replies: Callable[[str], str], **options: Any) -> Any:
-    """The result of two programs for one question; each value is what `replies` makes of the request."""
+    """The result of two programs for one question; `replies` maps each request for a value to a reply."""
     written = iter(programs)
 
     def reply(messages: Sequence[Message]) -> str:
@@ -162,7 +162,7 @@ def two_votes(programs: Sequence[str], replies: Callable[[str], str], **options:
     return solve("What?", ScriptedLM(reply), method=compose("coc", votes=2), **options)
 
 
-def test_functions_that_are_declared_otherwise_share_no_values() -> None:
+def test_functions_with_different_declarations_share_no_values() -> None:
     programs = [f"def grade(x) -> int:\n    '{what}'\n    ...\nanswer = [grade('a'), 0]" for what in ("Joy.", "Fear.")]
     result = two_votes(programs, lambda last: "1" if "Joy." in last else "2")
     assert result.trace.answer.votes == {"[1, 0]": 1, "[2, 0]": 1}
@@ -175,7 +175,7 @@ def test_objects_that_look_alike_share_no_values() -> None:
     assert len(result.trace.calls) == 6  # two programs, four values
 
 
-def test_a_score_that_ranks_is_not_shared_with_a_program_that_compares_it() -> None:
+def test_score_used_for_ranking_is_not_shared_with_a_comparison() -> None:
     programs = [
         "answer = [rating_from_1_to_5('a') + 0]",
         "answer = ['good' if rating_from_1_to_5('a') >= 4 else 'bad']",
@@ -193,22 +193,22 @@ def test_a_score_that_ranks_is_not_shared_with_a_program_that_compares_it() -> N
     assert result.trace.answer.votes == {"[3.0]": 1, "['good']": 1}
 
 
-def test_votes_share_no_values_where_calls_do_not() -> None:
+def test_no_share_applies_across_votes() -> None:
     numbers = itertools.count()
     result = two_votes(["answer = [rank('a') + 0]"] * 2, lambda last: str(next(numbers)), share=False)
     assert result.trace.answer.votes == {"[0]": 1, "[1]": 1}
 
 
-def test_a_vote_that_there_are_doubts_about_counts_half() -> None:
+def test_doubtful_vote_counts_half() -> None:
     question = "How many letters has the word abc?"
-    written = ["answer = [7, 7][0]", "answer = len('abc')"]  # a constant; worked out
+    written = ["answer = [7, 7][0]", "answer = len('abc')"]  # a constant; computed
 
     def votes(**more: Any) -> Any:
         programs = iter(f"```python\n{program}\n```" for program in written)
         return solve(question, ScriptedLM(programs), method=compose("coc", votes=2, **more))
 
-    assert votes().answer == 7  # as many votes: the first
+    assert votes().answer == 7  # a tie: the first answer
     result = votes(doubts=doubts)
     assert result.answer == 3
-    told = [event.doubts for event in result.trace.events if hasattr(event, "doubts") and event.doubts]
-    assert "a constant" in told[0][0]
+    recorded = [event.doubts for event in result.trace.events if hasattr(event, "doubts") and event.doubts]
+    assert "a constant" in recorded[0][0]

@@ -1,8 +1,8 @@
-"""Every reader of untrusted data takes time and memory in proportion to its input, up to its limit.
+"""Every reader of untrusted data needs time and memory proportional to its input, up to its limit.
 
-An input of a hostile shape is doubled until reading it takes long enough to be measured, or until the limit. Two
-doublings in a row may take at most three times as long each; a quadratic reader takes four times as long. One doubling
-alone is not judged: it may be the one at which the data no longer fits into the processor's cache.
+A hostile input is doubled until reading it takes long enough to measure, or until the size limit. Over two doublings
+in a row, the time may grow by a factor of three per doubling; for a quadratic reader it grows by four. A single
+doubling is not judged: it may be the one at which the data no longer fits into the processor's cache.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from chainofcode.sandbox.packets import Packet, packet
 Shape = Callable[[int], Any]
 MOST_PER_DOUBLING = 3.0
 FLOOR_SECONDS = 0.08  # less is noise
-# The search for prose in a program may compile 5 MB in all: up to there it need not be linear.
-# A schema with over 2,000 parts is checked in a process, which takes half a second to start.
+# The search for prose in a program compiles at most 5 MB in all; below this limit it need not be linear.
+# A schema with over 2,000 parts is checked in a separate process, which takes half a second to start.
 # A plain schema may be checked against 100,000 parts of data.
 FLOORS = {
     ("reply program", "indents"): 1.0,
@@ -96,18 +96,18 @@ def many_logs(size: int) -> Lineage:
 
 
 def colliding(size: int) -> list[int]:
-    """Numbers with one hash."""
+    """Numbers that all have the same hash."""
     return [n * (2**61 - 1) + 7 for n in range(size // 20)]
 
 
 def equal_low_bits(size: int) -> list[int]:
-    """Numbers with different hashes that begin at one place of a hash table."""
+    """Numbers with different hashes that start at the same slot of a hash table."""
     bits = max((size // 20).bit_length() + 2, 8)
     return [(n << bits) % (2**61 - 1) for n in range(1, size // 20)]
 
 
 ANSWERED = {"type": "ended", "reason": "answered", "source": "variable", "text": "1"}
-# --- shapes: for each reader, hostile inputs of about `size` characters; the number is the largest size ------------
+# --- shapes: for each reader, hostile inputs of about `size` characters, and the largest size ---------------------
 MB = 1 << 20
 SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
     "frames": {
@@ -192,7 +192,7 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "many names": (2 * MB, lambda n: trace_of(program_event("x = 1"), *[step(k, delta={f"a{k}": "1"}) for k in range(n // 100)], answer())),
         "much output": (2 * MB, lambda n: trace_of(program_event("x = 1"), *[step(k, output="a\n") for k in range(n // 100)], answer())),
     },
-    "why": {  # from 32 KB on; below, looking for edges takes as much work as it may
+    "why": {  # measured from 32 KB on; below, the search for edges may use its whole budget of work
         "logs": (2 * MB, lambda n: lineage(n // 40, n // 40, lambda k: [[0, 0, n // 40], [1, 0, n // 40]])),
         "many logs": (400_000, many_logs),
         "chain": (400_000, lambda n: lineage(n // 40, 1, lambda k: [])),
@@ -301,7 +301,7 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "digits": (MB, lambda n: "9" * n),
         "groups": (MB, lambda n: "1" + ",000" * (n // 4) + "x"),
     },
-    "reply program": {  # prose: from 64 KB on; below, looking for it takes as much work as it may
+    "reply program": {  # prose: measured from 64 KB on; below, the search for it may use its whole budget of work
         "fence and word": (500_000, lambda n: "```" + "a" * n + "`"),
         "fence and spaces": (500_000, lambda n: "```" + " " * n + "`"),
         "fences": (500_000, lambda n: "`" * n),
@@ -402,7 +402,7 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "long value": (2 * MB, lambda n: json.dumps({"call": "f(1)", "value": [0] * (n // 3)})),
         "empty": (2 * MB, lambda n: "\n" * n),
     },
-    "change": {  # as long as the server takes; on the command line it is the user's own
+    "change": {  # up to the length that the server accepts; on the command line, the text is the user's own
         "signs": (2_000, lambda n: "f(" + "=" * n),
         "calls": (2_000, lambda n: "f()=" * (n // 4)),
         "quotes": (2_000, lambda n: "f('" + "=" * n + "')=1"),
@@ -470,7 +470,7 @@ def chat(tokens: bytes) -> bytes:
 
 
 def database(count: int, *statements: str) -> bytes:
-    """An SQLite file; the last statement is executed once for 20 bytes of `count`."""
+    """An SQLite file; the last statement, if it is an INSERT, is executed once per 20 bytes of `count`."""
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         for statement in statements[:-1]:
             connection.execute(statement)
@@ -507,7 +507,7 @@ def client_tool(number: int, parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def refers_to_itself() -> dict[str, Any]:
-    """A few schemas that are visited in a million ways."""
+    """A few schemas that refer to each other along a million paths."""
     return {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 10}}}
 
 
@@ -527,7 +527,7 @@ class TooSlow(Exception):
 
 
 def check_time(name: str, limit: int, shape: Shape, floor: float = FLOOR_SECONDS) -> int:
-    """The largest size that was measured. Raises AssertionError where the time grows too fast."""
+    """Return the largest size that was measured. Raise AssertionError if the time grows too fast."""
     reader = READERS[name]
 
     def least(size: int, enough: float) -> float:
@@ -561,7 +561,9 @@ def check_memory(name: str, size: int, shape: Shape) -> None:
         finally:
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
-    assert peaks[1] <= max(FLOOR_BYTES, 7 * peaks[0]), f"{peaks[0]:,} bytes, of four times as much {peaks[1]:,} bytes"
+    assert peaks[1] <= max(FLOOR_BYTES, 7 * peaks[0]), (
+        f"{peaks[0]:,} bytes for the input, {peaks[1]:,} bytes for four times as much"
+    )
 
 
 def interrupt(*ignored: object) -> None:
@@ -584,7 +586,7 @@ def test_every_reader_has_shapes() -> None:
     assert SHAPES.keys() >= READERS.keys() - {"tsv"}
 
 
-def test_the_measure_notices() -> None:
+def test_quadratic_readers_are_detected() -> None:
     """A quadratic reader fails, in time or in memory; a linear one does not."""
     READERS["quadratic"] = type(READERS["value"])("text", lambda text: [text[k:].count("x") for k in range(len(text))])
     READERS["linear"] = type(READERS["value"])("text", lambda text: [text.count("x") for _ in range(30)])

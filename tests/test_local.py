@@ -1,4 +1,4 @@
-"""A real local model, the smallest there is: that the plumbing holds. What it says is not judged."""
+"""The embedded model, with the smallest real model: requests work; the quality of its replies is not tested."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def test_a_model_answers_within_a_schema(small_model: str) -> None:
 
 
 def rules(kind: str, count: int = 22) -> str:
-    """A system turn that is worth keeping."""
+    """A system message; the longer ones are worth storing."""
     return " ".join(f"Rule {n} of {kind}: an item {n} is worth {n * 7 % 13}." for n in range(count))
 
 
 def evaluated(lm: LocalLM, system: str, *parts: str) -> int:
-    """How many tokens of a prompt were evaluated for a request."""
-    asked = [Message("system", system), *(Message("user", part) for part in parts)]
-    usage = asyncio.run(lm.complete(asked, max_tokens=2))[0].usage
+    """The number of tokens of the prompt that a request evaluated."""
+    messages = [Message("system", system), *(Message("user", part) for part in parts)]
+    usage = asyncio.run(lm.complete(messages, max_tokens=2))[0].usage
     return usage.prompt_tokens - usage.cached_tokens
 
 
 @pytest.fixture
 def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where prefixes are kept, empty."""
+    """The directory for prefixes, empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "chainofcode" / "prefixes"
 
 
-def test_a_short_prefix_is_evaluated_once_and_not_kept(small_model: str, states: Path) -> None:
+def test_short_prefix_is_evaluated_once_and_not_stored(small_model: str, states: Path) -> None:
     with LocalLM(small_model) as lm:
         assert evaluated(lm, rules("fruit", 8), "Item 3?") > 100
         assert evaluated(lm, rules("fruit", 8), "Item 5?") < 20
@@ -66,15 +66,15 @@ def test_a_short_prefix_is_evaluated_once_and_not_kept(small_model: str, states:
 
 
 def test_a_long_prefix_outlives_the_process(small_model: str, states: Path) -> None:
-    news: list[str] = []
+    stages: list[str] = []
     program = "\n".join(f"x{n} = value({n})" for n in range(10))
-    with LocalLM(small_model, progress=lambda done, total, what: news.append(what)) as lm:
+    with LocalLM(small_model, progress=lambda done, total, what: stages.append(what)) as lm:
         assert evaluated(lm, rules("fruit"), program, "Item 3?") > 300
         assert evaluated(lm, rules("fruit"), program, "Item 5?") < 20
         assert evaluated(lm, rules("trees"), program, "Item 3?") > 300
-        assert evaluated(lm, rules("fruit"), program, "Item 7?") < 20  # it is in memory, with the program
+        assert evaluated(lm, rules("fruit"), program, "Item 7?") < 20  # in memory, together with the program
     reading = "reading the instructions (first time only)"
-    assert news == [f"loading {small_model}", reading, reading]
+    assert stages == [f"loading {small_model}", reading, reading]
     assert len(list(states.iterdir())) == 2
     assert states.stat().st_mode & 0o077 == 0
     with LocalLM(small_model) as lm:
@@ -85,7 +85,7 @@ def test_a_long_prefix_outlives_the_process(small_model: str, states: Path) -> N
 
 
 @pytest.mark.nightly
-def test_a_damaged_prefix_is_made_anew(small_model: str, states: Path) -> None:
+def test_damaged_prefix_file_is_replaced(small_model: str, states: Path) -> None:
     with LocalLM(small_model) as lm:
         evaluated(lm, rules("fruit"), "Item 3?")
     (path,) = states.iterdir()
@@ -94,7 +94,7 @@ def test_a_damaged_prefix_is_made_anew(small_model: str, states: Path) -> None:
     for damaged in (
         half,
         whole[:3_000_000] + b"\xff" * 1000 + whole[3_001_000:],
-        half + hashlib.sha256(half).digest(),  # whole for us, but llama.cpp ends its process over it
+        half + hashlib.sha256(half).digest(),  # the checksum is right, but llama.cpp exits because of the content
     ):
         path.write_bytes(damaged)
         with LocalLM(small_model) as lm:
@@ -105,7 +105,7 @@ def test_a_damaged_prefix_is_made_anew(small_model: str, states: Path) -> None:
     assert [other.name for other in states.iterdir()] == [path.name]
 
 
-def test_nowhere_to_keep_prefixes(small_model: str, states: Path) -> None:
+def test_prefix_directory_that_cannot_be_created(small_model: str, states: Path) -> None:
     states.parent.mkdir()
     states.write_text("this is no directory")
     with LocalLM(small_model) as lm:
@@ -113,7 +113,7 @@ def test_nowhere_to_keep_prefixes(small_model: str, states: Path) -> None:
         assert evaluated(lm, rules("fruit"), "Item 5?") < 20
 
 
-def test_a_directory_that_goes_away(small_model: str, states: Path) -> None:
+def test_prefix_directory_that_is_removed(small_model: str, states: Path) -> None:
     with LocalLM(small_model) as lm:
         asyncio.run(lm.complete([Message("user", "Hello")], max_tokens=1))
         states.rmdir()
@@ -121,7 +121,7 @@ def test_a_directory_that_goes_away(small_model: str, states: Path) -> None:
         assert evaluated(lm, rules("fruit"), "Item 5?") < 20
 
 
-def test_the_newest_prefixes_are_kept(tmp_path: Path) -> None:
+def test_only_the_newest_prefixes_are_kept(tmp_path: Path) -> None:
     prefixes = Prefixes(tmp_path, "some.gguf", "version 1")
     names = [prefixes.name(f"prefix {n}") for n in range(12)]
     (tmp_path / "abandoned.part").write_bytes(b"half")
@@ -131,13 +131,13 @@ def test_the_newest_prefixes_are_kept(tmp_path: Path) -> None:
         (tmp_path / part).write_bytes(b"state " * 100)
         prefixes.keep(part, name)
         os.utime(tmp_path / name, (age, age))
-        assert prefixes.has(names[0])  # what is in use stays
+        assert prefixes.has(names[0])  # a prefix in use stays
     assert {path.name for path in tmp_path.iterdir()} == {names[0], *names[5:]}
     assert Prefixes(tmp_path, "another.gguf", "version 1").name("prefix 0") != names[0]
     assert Prefixes(tmp_path, "some.gguf", "version 2").name("prefix 0") != names[0]
 
 
-def test_a_process_that_ended_is_started_again(small_model: str) -> None:
+def test_dead_model_process_is_restarted(small_model: str) -> None:
     with LocalLM(small_model) as lm:
         ask(lm, "hello", max_tokens=1)
         assert lm._server is not None
@@ -146,12 +146,12 @@ def test_a_process_that_ended_is_started_again(small_model: str) -> None:
         ask(lm, "hello", max_tokens=1)
 
 
-def test_reading_a_prefix_can_be_given_up(small_model: str, states: Path) -> None:
+def test_cancelling_a_request_stops_reading_the_prefix(small_model: str, states: Path) -> None:
     async def give_up() -> float:
         with LocalLM(small_model) as lm:
             await lm.complete([Message("user", "Hello")], max_tokens=1)
-            asked = [Message("system", rules("fruit", 200)), Message("user", "Item 3?")]
-            task = asyncio.create_task(lm.complete(asked, max_tokens=2))
+            messages = [Message("system", rules("fruit", 200)), Message("user", "Item 3?")]
+            task = asyncio.create_task(lm.complete(messages, max_tokens=2))
             await asyncio.sleep(0.5)
             started = time.monotonic()
             task.cancel()
@@ -160,7 +160,7 @@ def test_reading_a_prefix_can_be_given_up(small_model: str, states: Path) -> Non
             await lm.complete([Message("user", "Hello")], max_tokens=1)
             return time.monotonic() - started
 
-    assert asyncio.run(give_up()) < 15  # four thousand tokens would take longer
+    assert asyncio.run(give_up()) < 15  # 4,000 tokens would take longer
     assert not list(states.iterdir())
 
 
@@ -173,16 +173,16 @@ def test_the_same_request_gives_the_same_reply(small_model: str) -> None:
     assert len(texts) == 1
 
 
-def test_several_at_once_in_several_loops(small_model: str) -> None:
+def test_concurrent_requests_in_several_event_loops(small_model: str) -> None:
     async def crowd(lm: LocalLM) -> int:
-        asked = [lm.complete([Message("user", f"Say {n}.")], max_tokens=2) for n in range(3)]
-        return len(await asyncio.gather(*asked))
+        requests = [lm.complete([Message("user", f"Say {n}.")], max_tokens=2) for n in range(3)]
+        return len(await asyncio.gather(*requests))
 
     with LocalLM(small_model) as lm:
         assert [asyncio.run(crowd(lm)) for _ in range(2)] == [3, 3]
 
 
-def test_a_request_that_is_given_up_stops(small_model: str) -> None:
+def test_cancelled_request_stops_generating(small_model: str) -> None:
     async def give_up() -> float:
         with LocalLM(small_model) as lm:
             await lm.complete([Message("user", "Hello")], max_tokens=1)
@@ -194,10 +194,10 @@ def test_a_request_that_is_given_up_stops(small_model: str) -> None:
             await lm.complete([Message("user", "Hello")], max_tokens=1)
             return time.monotonic() - started
 
-    assert asyncio.run(give_up()) < 10  # four thousand tokens would take a minute
+    assert asyncio.run(give_up()) < 10  # 4,000 tokens would take a minute
 
 
-def test_a_request_that_is_given_up_at_once_stops(small_model: str) -> None:
+def test_request_cancelled_at_once_stops_generating(small_model: str) -> None:
     async def give_up() -> float:
         with LocalLM(small_model) as lm:
             await lm.complete([Message("user", "Hello")], max_tokens=1)
@@ -205,9 +205,9 @@ def test_a_request_that_is_given_up_at_once_stops(small_model: str) -> None:
             assert server is not None
             body = {"messages": [{"role": "user", "content": "Count to a million."}], "max_tokens": 4000}
             started = time.monotonic()
-            for turns in range(3):  # before its thread has begun, and a little later
+            for iterations in range(3):  # before its thread has begun, and a little later
                 task = asyncio.create_task(server.post("/v1/chat/completions", body))
-                for _ in range(turns + 1):
+                for _ in range(iterations + 1):
                     await asyncio.sleep(0)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -217,7 +217,7 @@ def test_a_request_that_is_given_up_at_once_stops(small_model: str) -> None:
     assert asyncio.run(give_up()) < 10
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_missing_and_invalid_model_files(tmp_path: Path) -> None:
     with pytest.raises(LMError, match="there is no model file"):
         ask(LocalLM(str(tmp_path / "none.gguf")), "hello")
     with pytest.raises(LMError, match="there is no model 'nonesuch'"):
@@ -228,7 +228,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         ask(LocalLM(str(tmp_path / "bad.gguf")), "hello")
 
 
-def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_names_the_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "any.gguf").write_text("")
     (tmp_path / "xllamacpp.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -236,8 +236,8 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ask(LocalLM(str(tmp_path / "any.gguf")), "hello")
 
 
-def test_no_key_is_written_where_others_read_it(small_model: str) -> None:
-    """A command line is everybody's to read."""
+def test_key_is_not_on_the_command_line(small_model: str) -> None:
+    """Every user of the machine can read command lines."""
     with LocalLM(small_model) as lm:
         ask(lm, "hello", max_tokens=1)
         assert lm._server is not None

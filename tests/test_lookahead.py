@@ -1,4 +1,4 @@
-"""Shadows of programs: what they know, what they skip, when they run, and that they cannot change the result."""
+"""Shadows: which values they know, what they skip, when they run, and that they cannot change the result."""
 
 from __future__ import annotations
 
@@ -59,35 +59,35 @@ class Counted:
         """Leave the wrapped sandbox open: its owner closes it."""
 
 
-class Asked:
-    """Answers each call with a number, after lookahead has run; remembers which calls were pending together."""
+class RecordsRounds:
+    """Answers each call with a number, after lookahead has run; records which calls were pending together."""
 
     in_flight, gathers = 64, True
 
     def __init__(self, values: dict[str, Any] | None = None) -> None:
         self._values = values or {}
         self.rounds: list[list[str]] = []
-        self._open = 0
+        self._pending = 0
 
     async def answer(self, pause: Pause) -> Answered:
-        if not self._open:
+        if not self._pending:
             self.rounds.append([])
         self.rounds[-1].append(pause.text)
-        self._open += 1
+        self._pending += 1
         await asyncio.sleep(0.05)
-        self._open -= 1
+        self._pending -= 1
         return Answered(self._values.get(pause.text, len(pause.text)))
 
 
 def rounds(source: str, jail: Jail, values: dict[str, Any] | None = None, **options: Any) -> list[list[str]]:
-    asked = Asked(values)
-    result = asyncio.run(arun(source, asked, sandbox=jail, **options))
+    emulator = RecordsRounds(values)
+    result = asyncio.run(arun(source, emulator, sandbox=jail, **options))
     assert result.reason == "answered", result.error
     assert result.trace.wasted == 0
-    return asked.rounds
+    return emulator.rounds
 
 
-# --- what is known ------------------------------------------------------------------------------------------------
+# --- known values -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,16 +112,16 @@ def rounds(source: str, jail: Jail, values: dict[str, Any] | None = None, **opti
         ),
     ],
 )
-def test_arguments_that_are_known_again_have_keys(source: str, expected: list[int], jail: Jail) -> None:
+def test_arguments_with_stable_identity_are_known_again(source: str, expected: list[int], jail: Jail) -> None:
     assert [len(calls) for calls in rounds(source, jail)] == expected
 
 
-def test_an_object_that_may_change_is_not_known_again(jail: Jail) -> None:
+def test_mutable_objects_are_not_known_again(jail: Jail) -> None:
     source = "class Box:\n    pass\nbox = Box()\nanswer = [look(box), look(box)]"
     assert [len(calls) for calls in rounds(source, jail)] == [1, 1]
 
 
-def test_a_dataclass_that_changed_is_another_argument(jail: Jail) -> None:
+def test_changed_dataclass_is_a_different_argument(jail: Jail) -> None:
     source = (
         "from dataclasses import dataclass\n@dataclass\nclass Row:\n    n: int\nrow = Row(1)\n"
         "a = good(row)\nrow.n = 2\nb = good(row)\nrow.n = 1\nanswer = [a, b, good(row)]"
@@ -129,14 +129,14 @@ def test_a_dataclass_that_changed_is_another_argument(jail: Jail) -> None:
     assert rounds(source, jail) == [["good(Row(n=1))", "good(Row(n=2))"]]
 
 
-def test_what_a_tool_gave_is_known_to_the_next_round(jail: Jail) -> None:
+def test_result_of_a_tool_is_known_in_the_next_round(jail: Jail) -> None:
     def rows() -> list[int]:
         return [1, 2, 3]
 
-    asked = Asked()
-    result = asyncio.run(arun("answer = [weigh(n) for n in rows()]", asked, sandbox=jail, tools=[rows]))
+    emulator = RecordsRounds()
+    result = asyncio.run(arun("answer = [weigh(n) for n in rows()]", emulator, sandbox=jail, tools=[rows]))
     assert result.answer == [8, 8, 8]
-    assert asked.rounds == [["weigh(1)", "weigh(2)", "weigh(3)"]]
+    assert emulator.rounds == [["weigh(1)", "weigh(2)", "weigh(3)"]]
 
 
 @pytest.mark.parametrize(
@@ -162,38 +162,38 @@ def test_what_a_tool_gave_is_known_to_the_next_round(jail: Jail) -> None:
         ("count = 0\ndef add():\n    global count\n    count += 1\nif f(1) > 9:\n    add()\nanswer = g(count)", [1, 1]),
     ],
 )
-def test_calls_go_out_as_soon_as_their_arguments_are_known(source: str, expected: list[int], jail: Jail) -> None:
+def test_calls_are_sent_as_soon_as_their_arguments_are_known(source: str, expected: list[int], jail: Jail) -> None:
     assert [len(calls) for calls in rounds(source, jail)] == expected
 
 
 # --- when shadows run ---------------------------------------------------------------------------------------------
 
 
-def ran(source: str, jail: Sandbox, **options: Any) -> tuple[Result, Counted]:
+def run_counted(source: str, jail: Sandbox, **options: Any) -> tuple[Result, Counted]:
     counted = Counted(jail)
-    return asyncio.run(arun(source, Asked(), sandbox=counted, **options)), counted
+    return asyncio.run(arun(source, RecordsRounds(), sandbox=counted, **options)), counted
 
 
-def test_there_is_no_shadow_before_the_first_pause_and_none_without_overlap(jail: Jail) -> None:
-    _, counted = ran("answer = sum(range(10))", jail)
+def test_shadow_starts_at_the_first_pause_and_only_with_overlap(jail: Jail) -> None:
+    _, counted = run_counted("answer = sum(range(10))", jail)
     assert (counted.guests, counted.shadows) == (1, 0)
-    _, counted = ran("answer = f(1)", jail)
+    _, counted = run_counted("answer = f(1)", jail)
     assert (counted.guests, counted.shadows) == (2, 1)
-    _, counted = ran("answer = [f(n) for n in range(5)]", jail, in_flight=1)
+    _, counted = run_counted("answer = [f(n) for n in range(5)]", jail, in_flight=1)
     assert (counted.guests, counted.shadows) == (1, 0)
 
 
-def test_there_is_no_shadow_without_a_wall(tmp_path: Path) -> None:
+def test_no_shadow_without_a_sandbox(tmp_path: Path) -> None:
     path = tmp_path / "log"
     source = f"a = f(1)\nopen({str(path)!r}, 'a').write('x')\nanswer = f(2)"
-    result, counted = ran(source, NoWall())
+    result, counted = run_counted(source, NoWall())
     assert (result.answer, counted.shadows, path.read_text()) == (4, 0, "x")
     with pytest.raises(InputError, match="needs a sandbox"):
         asyncio.run(aexplain(source, sandbox=NoWall()))
 
 
 def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
-    class Patient(Asked):
+    class Patient(RecordsRounds):
         async def answer(self, pause: Pause) -> Answered:
             await asyncio.sleep(6)  # longer than a shadow of a short program may run
             return await super().answer(pause)
@@ -205,8 +205,8 @@ def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
     assert 1 < counted.shadow_seconds < 5
 
 
-class Misled(Counted):
-    """A sandbox whose shadows know of no tools: they report tools as calls."""
+class ShadowWithoutTools(Counted):
+    """A sandbox whose shadows do not know the tools, so that they report tool calls as calls for a model."""
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
@@ -214,7 +214,7 @@ class Misled(Counted):
             yield session
 
 
-def test_no_shadow_can_have_a_tool_called(jail: Jail) -> None:
+def test_shadow_cannot_trigger_a_tool(jail: Jail) -> None:
     called: list[int] = []
     early: list[int] = []
 
@@ -228,25 +228,27 @@ def test_no_shadow_can_have_a_tool_called(jail: Jail) -> None:
         return 1
 
     program = "answer = [first(1)]\nfor n in range(3):\n    answer.append(note(n))"
-    sandbox = Misled(jail)
+    sandbox = ShadowWithoutTools(jail)
     result = asyncio.run(arun(program, answer, tools=[note], in_flight=8, sandbox=sandbox))
     assert (result.answer, sandbox.shadows) == ([1, 0, 1, 2], 1)
     assert (called, early) == ([0, 1, 2], [])
 
 
-def test_a_wrong_guess_costs_a_call_and_no_answer(jail: Jail) -> None:
-    """The shadow does not know that the loop ends early; the calls that it wastes are not counted as the program's."""
+def test_wrong_guess_wastes_calls_but_does_not_change_the_result(jail: Jail) -> None:
+    """The shadow does not know that the loop ends early; its wasted calls do not count against the program's limit."""
     source = "for n in range(10):\n    if n > 3 and f(n) > 0:\n        break\nanswer = (n, g(1))"
     for in_flight in (1, 8):
-        result = asyncio.run(arun(source, Asked(), sandbox=jail, in_flight=in_flight, limits=Limits(lm_calls=2)))
+        result = asyncio.run(
+            arun(source, RecordsRounds(), sandbox=jail, in_flight=in_flight, limits=Limits(lm_calls=2))
+        )
         assert (result.answer, result.trace.lm_calls) == ((4, 4), 2)
 
 
-def test_a_value_is_asked_for_with_the_type_that_the_program_expects(jail: Jail) -> None:
+def test_request_has_the_type_that_the_program_expects(jail: Jail) -> None:
     types: dict[int, list[str]] = {1: [], 8: []}
     source = "a = f(0)\nif a:\n    n: int = g(1)\nb: bool = g(1)\nanswer = b"
 
-    class Typed(Asked):
+    class Typed(RecordsRounds):
         async def answer(self, pause: Pause) -> Answered:
             answered = await super().answer(pause)
             return Answered(pause.type) if pause.name == "g" else answered
@@ -258,8 +260,8 @@ def test_a_value_is_asked_for_with_the_type_that_the_program_expects(jail: Jail)
 
 
 @pytest.mark.parametrize("error", [OSError("no room"), RuntimeError("mine")])
-def test_a_run_without_a_shadow_is_a_run(error: Exception, jail: Jail) -> None:
-    class Full(Counted):
+def test_run_continues_if_the_shadow_cannot_start(error: Exception, jail: Jail) -> None:
+    class FailsForShadows(Counted):
         @asynccontextmanager
         async def start(self, job: Job) -> AsyncIterator[Session]:
             if job.is_shadow:
@@ -267,21 +269,23 @@ def test_a_run_without_a_shadow_is_a_run(error: Exception, jail: Jail) -> None:
             async with super().start(job) as session:
                 yield session
 
-    assert asyncio.run(arun("answer = [f(n) for n in (1, 2)]", Asked(), sandbox=Full(jail))).answer == [4, 4]
+    assert asyncio.run(
+        arun("answer = [f(n) for n in (1, 2)]", RecordsRounds(), sandbox=FailsForShadows(jail))
+    ).answer == [4, 4]
 
 
 @pytest.mark.parametrize(
-    "made",
+    "setup",
     [
         "a = N(1, None)\nb = N(2, a)\na.up = b",
         "a = None\nfor n in range(400):\n    a = N(n, a)",
         "a = None\nfor n in range(25):\n    a = N(a, a)",
     ],
 )
-def test_objects_that_hang_together_are_arguments(made: str, jail: Jail) -> None:
-    source = f"from dataclasses import dataclass\nfrom typing import Any\n@dataclass(repr=False)\nclass N:\n    n: Any\n    up: Any\n{made}\nanswer = f(a)"
+def test_linked_objects_can_be_arguments(setup: str, jail: Jail) -> None:
+    source = f"from dataclasses import dataclass\nfrom typing import Any\n@dataclass(repr=False)\nclass N:\n    n: Any\n    up: Any\n{setup}\nanswer = f(a)"
     for in_flight in (1, 8):
-        result = asyncio.run(arun(source, Asked(), sandbox=jail, in_flight=in_flight))
+        result = asyncio.run(arun(source, RecordsRounds(), sandbox=jail, in_flight=in_flight))
         assert result.reason == "answered", result.error
 
 
@@ -324,7 +328,7 @@ def test_operations_on_a_promise_give_a_promise(expression: str) -> None:
         "sorted([p, 1])", "'abc'[p]", "dict(**p)",
     ],
 )  # fmt: skip
-def test_what_needs_the_value_of_a_promise_is_unknown(expression: str) -> None:
+def test_operations_that_need_the_value_are_unknown(expression: str) -> None:
     with pytest.raises(Unknown) as raised:
         eval(expression, {"p": Promise("f(1)")})
     assert raised.value.origin == "f(1)"
@@ -342,26 +346,26 @@ def test_what_needs_the_value_of_a_promise_is_unknown(expression: str) -> None:
         (type, (Promise("f(1)"),)),
     ],
 )
-def test_calls_that_cannot_be_known_give_a_promise(function: Any, arguments: tuple[Any, ...]) -> None:
+def test_calls_with_unknown_results_give_a_promise(function: Any, arguments: tuple[Any, ...]) -> None:
     assert promises.is_promise(promises.call(function, *arguments))
 
 
-def test_any_and_all_decide_where_they_can() -> None:
+def test_any_and_all_decide_if_a_known_value_suffices() -> None:
     assert promises.call(any, [0, 1, Promise("f(1)")]) is True
     assert promises.call(all, [1, 0, Promise("f(1)")]) is False
     assert promises.call(any, [0, 0]) is False
 
 
-def test_an_error_of_the_programs_own_stays_one() -> None:
+def test_errors_of_the_program_are_not_hidden() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         promises.call(int, "x")
 
 
-def test_a_doubtful_loop_is_followed_half_as_far_again_as_it_has_come() -> None:
+def test_lookahead_in_a_doubtful_loop_is_limited() -> None:
     for certain, further in ((0, 0), (1, 0), (2, 1), (10, 5)):
-        loop, turns = Loop(), 0
+        loop, iterations = Loop(), 0
         while not loop.ends():
-            if turns >= certain:
+            if iterations >= certain:
                 loop.doubt()
-            turns += 1
-        assert turns == certain + 1 + further
+            iterations += 1
+        assert iterations == certain + 1 + further

@@ -1,4 +1,4 @@
-"""Several `coc serve` on one PostgreSQL: any of them answers for any run, and one that dies loses nothing."""
+"""Several servers on one PostgreSQL: each serves every run, and no run is lost when a server dies."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 class Group:
-    """Servers with one database, one directory of objects and one model."""
+    """Servers that share a database, a directory of objects and a model."""
 
     def __init__(self, directory: Path, postgres: PostgresServer) -> None:
         self._directory, self.url = directory, postgres.database()
@@ -76,7 +76,7 @@ def until(is_so: Callable[[], bool], seconds: float = 90) -> None:
         time.sleep(0.1)
 
 
-def begun_long(server: Serving, group: Group, **more: Any) -> str:
+def start_long_run(server: Serving, group: Group, **more: Any) -> str:
     """A run that waits ten minutes for its model."""
     program = {"program": "begun = 1\nanswer = is_long(1)", "model": group.model}
     reply = server.client.post("/api/runs", json={**program, **more})
@@ -90,14 +90,15 @@ def trace_of(server: Serving, id: str, directory: Path) -> Path:
     return path
 
 
-def said(server: Serving, event: str) -> list[str]:
+def runs_logged(server: Serving, event: str) -> list[str]:
+    """The runs for which a server logged an event."""
     return [line["run"] for line in server.log if line["event"] == event]
 
 
-# --- any server for any run ---------------------------------------------------------------------------------------
+# --- every server serves every run --------------------------------------------------------------------------------
 
 
-def test_each_server_answers_for_the_runs_of_the_other(group: Group, tmp_path: Path) -> None:
+def test_each_server_serves_the_runs_of_the_other(group: Group, tmp_path: Path) -> None:
     with group.pair("--scratch") as (one, two):
         file = one.client.post("/api/files", params={"name": "sales.csv"}, content=b"n\n1\n4\n").json()["id"]
         program = "open('left.txt', 'w').write('kept')\nanswer = sum(int(row['n']) for row in sales)"
@@ -124,40 +125,40 @@ def test_each_server_answers_for_the_runs_of_the_other(group: Group, tmp_path: P
 def test_events_are_streamed_live_from_the_other_server(group: Group) -> None:
     with group.pair() as (one, two):
         id = one.begin()
-        came: dict[str, list[tuple[float, Any]]] = {"one": [], "two": []}
+        received: dict[str, list[tuple[float, Any]]] = {"one": [], "two": []}
 
         def follow(name: str, server: Serving) -> None:
             with server.client.stream("GET", f"/api/runs/{id}/events") as reply:
-                came[name] += [(time.monotonic(), event) for event in parsed(reply.iter_lines())]
+                received[name] += [(time.monotonic(), event) for event in parsed(reply.iter_lines())]
 
         threads = [threading.Thread(target=follow, args=given) for given in (("one", one), ("two", two))]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(60)
-        numbered = [[event for _, event in events if "id" in event] for events in came.values()]
+        numbered = [[event for _, event in events if "id" in event] for events in received.values()]
         assert numbered[0] == numbered[1] and numbered[0][-1]["data"] == {"state": "done"}
-        for events in came.values():  # the values took a second: the program was there long before
+        for events in received.values():  # the values took a second; the program arrived long before
             times = {event["event"]: at for at, event in events}
             assert times["end"] - times["program"] > 0.5
         late = [event for event in two.events(id, last=2) if "id" in event]
         assert late == numbered[0][3:]
 
 
-def test_a_run_is_cancelled_by_any_server(group: Group) -> None:
+def test_any_server_can_cancel_a_run(group: Group) -> None:
     with group.pair("--runs", "1") as (one, two):
-        running = [begun_long(one, group) for _ in range(2)]
+        running = [start_long_run(one, group) for _ in range(2)]
         for id in running:
             one.until(id, "running")
-        until(lambda: all(len(said(server, "run claimed")) == 1 for server in (one, two)))
-        queued, waited = begun_long(one, group), begun_long(one, group, detach=False)
+        until(lambda: all(len(runs_logged(server, "run claimed")) == 1 for server in (one, two)))
+        queued, waited = start_long_run(one, group), start_long_run(one, group, detach=False)
         for id, server in ((running[0], one), (running[1], two), (queued, two), (waited, two)):
             assert server.client.post(f"/api/runs/{id}/cancel").json() == {"id": id, "state": "cancelled"}
             assert one.run(id)["state"] == two.run(id)["state"] == "cancelled"
         assert two.over(one.begin())["answer"] == "1"
 
 
-def test_a_question_is_answered_on_any_server(group: Group) -> None:
+def test_any_server_accepts_the_answer_to_a_question(group: Group) -> None:
     with group.pair() as (one, two):
         id = one.begin(ask_me="is_.*")
         for server in (two, one):
@@ -168,7 +169,7 @@ def test_a_question_is_answered_on_any_server(group: Group) -> None:
         assert one.over(id)["answer"] == two.over(id)["answer"] == "2"
 
 
-# --- what belongs to whom, and whose turn it is -------------------------------------------------------------------
+# --- ownership and fairness ---------------------------------------------------------------------------------------
 
 
 def test_tokens_see_their_own_runs_and_take_turns(group: Group) -> None:
@@ -183,13 +184,13 @@ def test_tokens_see_their_own_runs_and_take_turns(group: Group) -> None:
             assert one.client.get(f"/api/runs/{bobs[0]}").status_code == 404
             until(lambda: all(bob.get(f"/api/runs/{id}").json()["state"] == "done" for id in bobs))
             finished = sum(one.run(id)["state"] == "done" for id in anns)
-        assert finished <= 16, "four runs of bob went past ann's queue"
+        assert finished <= 16, "bob's four runs must overtake ann's queue"
         assert all(one.over(id)["answer"] == "1" for id in anns)
 
 
-def test_the_queue_of_all_servers_is_bounded(group: Group) -> None:
+def test_shared_queue_is_bounded(group: Group) -> None:
     with group.pair("--runs", "1", "--queue", "1") as (one, two):
-        ids = [begun_long(server, group) for server in (one, two, one, two)]
+        ids = [start_long_run(server, group) for server in (one, two, one, two)]
         refused = [server.client.post("/api/runs", json={"question": FRUIT}) for server in (one, two)]
         assert [(reply.status_code, reply.json()["error"]["type"]) for reply in refused] == [(429, "busy")] * 2
         for id in ids:
@@ -200,7 +201,7 @@ def test_the_queue_of_all_servers_is_bounded(group: Group) -> None:
 # --- servers that die ---------------------------------------------------------------------------------------------
 
 
-def test_runs_of_a_killed_server_finish_on_the_other(group: Group) -> None:
+def test_other_server_finishes_runs_of_a_killed_server(group: Group) -> None:
     with group.pair("--runs", "6") as (one, two), concurrent.futures.ThreadPoolExecutor(8) as pool:
         acknowledged: list[str] = []
 
@@ -210,8 +211,8 @@ def test_runs_of_a_killed_server_finish_on_the_other(group: Group) -> None:
 
         begun = [pool.submit(begin, number) for number in range(36)]
         until(lambda: sum(two.run(id)["state"] == "running" for id in acknowledged[:12]) >= 4)
-        held = set(said(one, "run claimed")) - set(said(one, "run over"))
-        assert held, "the server that is killed had runs"
+        held = set(runs_logged(one, "run claimed")) - set(runs_logged(one, "run over"))
+        assert held, "the killed server must have had runs"
         assert one.stop(signal.SIGKILL) == -signal.SIGKILL
         concurrent.futures.wait(begun)
         assert len(acknowledged) >= 18
@@ -219,12 +220,12 @@ def test_runs_of_a_killed_server_finish_on_the_other(group: Group) -> None:
         ends = [two.run(id) for id in acknowledged]
         assert {(end["state"], end["answer"]) for end in ends} == {("done", "1")}
         taken_over = [end["id"] for end in ends if end["resumed"]]
-        assert taken_over and set(taken_over) <= set(said(two, "run over"))
+        assert taken_over and set(taken_over) <= set(runs_logged(two, "run over"))
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["killed", "stopped"])
-def test_another_server_pays_for_the_rest_only(
+def test_takeover_requests_only_missing_values(
     group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     with counting(150) as model, contextlib.ExitStack() as stack:
@@ -235,7 +236,7 @@ def test_another_server_pays_for_the_rest_only(
         until(lambda: one.client.get(f"/api/runs/{id}/trace").content.count(b'"answers":{') == 150)
         two = stack.enter_context(group.server("two", model="openai:m"))
         assert two.run(id)["state"] == "running"
-        model.begin_again(most=10**6)  # the requests under way stay unanswered: there is no room for others
+        model.begin_again(most=10**6)  # requests in flight stay unanswered; there is no room for more
         one.stop(signal.SIGKILL if way == "killed" else signal.SIGTERM)
         done = two.until(id, "done", "failed")
         _check_paid_once(model, done, trace_of(two, id, tmp_path))
@@ -243,7 +244,7 @@ def test_another_server_pays_for_the_rest_only(
 
 def _check_paid_once(model: Counting, done: dict[str, Any], path: Path) -> None:
     assert (done["state"], done["answer"], done["resumed"]) == ("done", "100", 1)
-    assert len(model.asked) == len(set(model.asked)) == 50
+    assert len(model.prompts) == len(set(model.prompts)) == 50
     trace = Trace.read(path)
     assert len({call.prompt for call in trace.calls if not call.is_abandoned}) == 200
     assert check_chain(path).state == "intact"
@@ -251,44 +252,44 @@ def _check_paid_once(model: Counting, done: dict[str, Any], path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_server_that_was_only_slow_does_not_disturb_its_successor(group: Group, tmp_path: Path) -> None:
+def test_paused_server_does_not_disturb_its_successor(group: Group, tmp_path: Path) -> None:
     with group.server("one") as one:
-        id = begun_long(one, group)
+        id = start_long_run(one, group)
         until(lambda: b'"begun"' in one.client.get(f"/api/runs/{id}/trace").content)
         with group.server("two") as two:
             one.process.send_signal(signal.SIGSTOP)
-            until(lambda: id in said(two, "run claimed"))
+            until(lambda: id in runs_logged(two, "run claimed"))
             one.process.send_signal(signal.SIGCONT)
-            until(lambda: id in said(one, "run left"))
+            until(lambda: id in runs_logged(one, "run left"))
             assert one.run(id)["state"] == two.run(id)["state"] == "running"
             assert one.client.post(f"/api/runs/{id}/cancel").json()["state"] == "cancelled"
-            assert said(two, "run over") == [id]
+            assert runs_logged(two, "run over") == [id]
             assert check_chain(trace_of(one, id, tmp_path)).state == "intact"
             assert two.over(one.begin())["answer"] == "1"
 
 
 @pytest.mark.nightly
-def test_a_server_that_stops_finishes_its_runs_and_takes_no_others(group: Group) -> None:
+def test_stopping_server_finishes_its_runs_and_claims_no_more(group: Group) -> None:
     program = {"program": "import time\ntime.sleep(6)\nanswer = 1"}
     with group.pair("--runs", "1", "--drain", "60") as (one, two):
-        time.sleep(LEASE_SECONDS + 1)  # from then on the other would take over what has no server
+        time.sleep(LEASE_SECONDS + 1)  # from now on, the other server would take over runs without a server
         ids = [one.client.post("/api/runs", json=program).json()["id"] for _ in range(4)]
-        until(lambda: bool(said(one, "run claimed")))
+        until(lambda: bool(runs_logged(one, "run claimed")))
         assert one.stop() == 0
         ends = [two.until(id, "done", "failed", "cancelled", "interrupted") for id in ids]
         assert {(end["state"], end["answer"], end["resumed"]) for end in ends} == {("done", "1", 0)}
-        assert said(one, "run claimed") == said(one, "run over")
-        assert sorted(said(one, "run over") + said(two, "run over")) == sorted(ids)
+        assert runs_logged(one, "run claimed") == runs_logged(one, "run over")
+        assert sorted(runs_logged(one, "run over") + runs_logged(two, "run over")) == sorted(ids)
 
 
 @pytest.mark.nightly
-def test_a_run_whose_client_waited_for_the_killed_server_is_interrupted(group: Group) -> None:
+def test_killed_server_interrupts_runs_with_a_waiting_client(group: Group) -> None:
     with group.server("one") as one, group.server("two") as two:
-        id = begun_long(one, group, detach=False)
+        id = start_long_run(one, group, detach=False)
         one.until(id, "running")
         one.stop(signal.SIGKILL)
         assert two.over(id)["state"] == "interrupted"
-        assert two.client.post(f"/api/runs/{id}/resume").status_code == 202  # but when it is asked for
+        assert two.client.post(f"/api/runs/{id}/resume").status_code == 202  # but it can be resumed on request
         two.until(id, "running")
 
 
@@ -300,7 +301,7 @@ def test_servers_survive_a_restart_of_postgresql(group: Group, postgres: Postgre
         ids = [one.begin("A little") for _ in range(4)]
         for id in ids:
             one.until(id, "running")
-        time.sleep(0.5)  # until they have read their requests: a run that cannot read its own fails
+        time.sleep(0.5)  # until the servers have read the requests: a run whose request cannot be read fails
         postgres.stop()
         try:
             for server in (one, two):
@@ -322,7 +323,7 @@ def test_servers_survive_a_restart_of_postgresql(group: Group, postgres: Postgre
         assert two.over(one.begin())["answer"] == "1"
 
 
-def test_settings_that_do_not_fit(tmp_path: Path, group: Group) -> None:
+def test_invalid_store_settings(tmp_path: Path, group: Group) -> None:
     for options, message in (
         (["--store", "mysql://x"], "--store must be an address such as postgresql://USER@HOST/DATABASE"),
         (["--store", group.url], "use --store and --objects together"),

@@ -1,4 +1,4 @@
-"""MCP both ways: our server with the SDK's own client, and other servers' tools in programs of ours."""
+"""MCP in both directions: `coc mcp` with the client of the SDK, and tools of MCP servers in programs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RULES = [
 ]
 
 
-# --- our server ---------------------------------------------------------------------------------------------------
+# --- `coc mcp` ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def script(tmp_path: Path) -> Path:
 
 
 def session(script: Path, work: Callable[[Client], Coroutine[Any, Any, None]], mode: str = "auto") -> None:
-    """One session with a process of ours."""
+    """Run a coroutine in a session with a process of `coc mcp`."""
     command = [*COC[1:], "mcp", "--model", f"scripted:{script}", "--limit", "run=30", "--limit", "output=20000"]
     server = StdioServerParameters(
         command=COC[0], args=command, env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "LOGNAME": "coc-test"}
@@ -71,11 +71,11 @@ def session(script: Path, work: Callable[[Client], Coroutine[Any, Any, None]], m
     asyncio.run(main())
 
 
-def said(result: Any) -> str:
+def text_of(result: Any) -> str:
     return str(result.content[0].text)
 
 
-def test_lists_tools_with_schemas(script: Path) -> None:
+def test_server_lists_tools_with_schemas(script: Path) -> None:
     async def work(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert sorted(tools) == ["run_program", "solve", "verify"]
@@ -86,28 +86,30 @@ def test_lists_tools_with_schemas(script: Path) -> None:
         wanted = {"answer", "value", "reason", "steps", "lm_calls", "program", "trace"}
         assert wanted <= tools["run_program"].output_schema["properties"].keys()  # type: ignore[index]
         templates = await client.list_resource_templates()
-        assert [one.uri_template for one in templates.resource_templates] == ["trace://{id}"]
+        assert [template.uri_template for template in templates.resource_templates] == ["trace://{id}"]
 
     session(script, work)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_solves_and_verifies(script: Path, mode: str) -> None:
-    news: list[tuple[float, str | None]] = []
+def test_solve_and_verify_tools(script: Path, mode: str) -> None:
+    progress_reports: list[tuple[float, str | None]] = []
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        news.append((progress, message))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        progress_reports.append((progress, message))
 
     async def work(client: Client) -> None:
-        solved = await client.call_tool("solve", {"question": "How many are fruit?"}, progress_callback=heard)
+        solved = await client.call_tool("solve", {"question": "How many are fruit?"}, progress_callback=on_progress)
         data = solved.structured_content
         assert not solved.is_error
         assert (data["answer"], data["value"], data["reason"], data["error"]) == ("1", 1, "answered", None)
         assert (data["steps"], data["lm_calls"]) == (3, 2)
         assert "is_fruit(x)" in data["program"]
-        assert said(solved).startswith("answer: 1\n")
-        assert said(solved).endswith(f"trace://{data['trace']}")
-        assert news and [count for count, _ in news] == sorted({count for count, _ in news})
+        assert text_of(solved).startswith("answer: 1\n")
+        assert text_of(solved).endswith(f"trace://{data['trace']}")
+        assert progress_reports and [count for count, _ in progress_reports] == sorted(
+            {count for count, _ in progress_reports}
+        )
         text = (await client.read_resource(f"trace://{data['trace']}")).contents[0].text  # type: ignore[union-attr]
         assert Trace.parse(text.encode().splitlines()).answer.text == "1"  # type: ignore[union-attr]
         for given in ({"id": data["trace"]}, {"trace": text}):
@@ -122,16 +124,16 @@ def test_solves_and_verifies(script: Path, mode: str) -> None:
     session(script, work, mode)
 
 
-def test_runs_programs(script: Path) -> None:
+def test_run_program_tool(script: Path) -> None:
     async def work(client: Client) -> None:
         async def ran(program: str, **more: Any) -> dict[str, Any]:
             result = await client.call_tool("run_program", {"program": program, **more})
-            assert not result.is_error, said(result)
+            assert not result.is_error, text_of(result)
             return dict(result.structured_content)
 
         known = [{"call": "kind('a')", "value": "letter"}]
         assert (await ran("answer = [kind(x) for x in xs]", values=known, inputs={"xs": ["a"]}))["value"] == ["letter"]
-        assert (await ran("answer = is_fruit('fig')"))["value"] is True  # no value: the model is asked
+        assert (await ran("answer = is_fruit('fig')"))["value"] is True  # without a value, the model is asked
         assert (await ran("answer = question", question="why"))["value"] == "why"
         assert (await ran("answer = (1, {2})"))["value"] == {"$tuple": [1, {"$set": [2]}]}
         failed = await ran("x = 1\nanswer = 1 / 0")
@@ -143,7 +145,7 @@ def test_runs_programs(script: Path) -> None:
     session(script, work)
 
 
-def test_bad_arguments_are_errors_in_words(script: Path) -> None:
+def test_invalid_arguments_are_reported(script: Path) -> None:
     reads, scratch = [
         json.dumps({"event": "trace", "version": 1, "python": "3.12.1", "settings": settings})
         for settings in ({"reads": ["/etc"]}, {"scratch": True})
@@ -167,11 +169,11 @@ def test_bad_arguments_are_errors_in_words(script: Path) -> None:
     ]
 
     async def work(client: Client) -> None:
-        for name, given, told in cases:
+        for name, given, message in cases:
             result = await client.call_tool(name, given)
             assert result.is_error, (name, given)
-            assert told in said(result), (name, given)
-            assert "Traceback" not in said(result)
+            assert message in text_of(result), (name, given)
+            assert "Traceback" not in text_of(result)
         with pytest.raises(MCPError, match="there is no run 'nope'"):
             await client.read_resource("trace://nope")
 
@@ -184,30 +186,30 @@ def test_a_trace_cannot_raise_limits(script: Path) -> None:
 
     async def work(client: Client) -> None:
         found = await client.call_tool("verify", {"trace": "\n".join(trace.lines())})
-        assert "limit:output" in said(found)  # the server's own limit ended it
+        assert "limit:output" in text_of(found)  # the limit of the server ended the replay
         assert not found.structured_content["replays"]
 
     session(script, work)
 
 
 def busiest(pid: int) -> tuple[int, int]:
-    """The descendant that has had the most time of a processor, and how much: 100 are a second."""
+    """The descendant with the most CPU time, and the time in hundredths of a second."""
     return max(((int(fields[11]), child) for child in descendants(pid) if (fields := stat(child))), default=(0, 0))[
         ::-1
     ]
 
 
-def test_cancelling_ends_the_guest(script: Path) -> None:
+def test_cancelling_a_call_ends_the_guest(script: Path) -> None:
     async def work(client: Client) -> None:
         assert (await client.call_tool("run_program", {"program": "answer = 1"})).structured_content["value"] == 1
         started = asyncio.Event()
 
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             started.set()
 
         own = os.getpid()
         given = {"program": "x = 0\nwhile True:\n    x += 1"}
-        call = asyncio.create_task(client.call_tool("run_program", given, progress_callback=heard))
+        call = asyncio.create_task(client.call_tool("run_program", given, progress_callback=on_progress))
         await asyncio.wait_for(started.wait(), 60)
         await until(lambda: "zygote" in command_of(busiest(own)[0]) and busiest(own)[1] > 50, 60)
         guest, _ = busiest(own)
@@ -247,7 +249,7 @@ def test_traces_are_verified_in_a_process_without_secrets(script: Path) -> None:
     session(script, work)
 
 
-def test_only_messages_on_standard_output_and_an_end(script: Path) -> None:
+def test_stdout_has_only_messages_and_sigint_ends_the_server(script: Path) -> None:
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}  # fmt: skip
     server = subprocess.Popen(
@@ -270,14 +272,14 @@ def test_only_messages_on_standard_output_and_an_end(script: Path) -> None:
     assert b"no sandbox" in errors
 
 
-def test_mistakes_on_the_command_line() -> None:
+def test_invalid_options_of_coc_mcp() -> None:
     assert "there is no model" in coc("mcp", "--model", "nope").stderr
-    assert "--limit takes" in coc("mcp", "--model", "scripted:/dev/null", "--limit", "x=1").stderr
+    assert "--limit must be" in coc("mcp", "--model", "scripted:/dev/null", "--limit", "x=1").stderr
 
 
 @contextlib.contextmanager
 def served() -> Iterator[str]:
-    """Our server over HTTP, in a thread."""
+    """The MCP server over HTTP, in a thread."""
     uvicorn = pytest.importorskip("uvicorn")
     lm = ScriptedLM(lambda messages: next(r["reply"] for r in RULES if r["when"] in messages[-1].content))
     with socket.create_server(("127.0.0.1", 0)) as listening, Jail(spares=0) as jail:
@@ -300,7 +302,7 @@ def served() -> Iterator[str]:
             thread.join(20)
 
 
-def test_over_http_only_for_names_of_this_machine() -> None:
+def test_http_rejects_foreign_host_names() -> None:
     with served() as url:
         where = urlsplit(url)
         for host, status in (("evil.example", 421), (where.netloc, 406)):
@@ -313,15 +315,15 @@ def test_over_http_only_for_names_of_this_machine() -> None:
 
 
 class Waiting:
-    """A model that never answers, and notes that it need not."""
+    """A model that never answers, and records when a request is cancelled."""
 
     name, in_flight = "waiting", 1
 
     def __init__(self) -> None:
-        self.asked, self.cancelled = asyncio.Event(), asyncio.Event()
+        self.requested, self.cancelled = asyncio.Event(), asyncio.Event()
 
     async def complete(self, messages: Any, **options: Any) -> Any:
-        self.asked.set()
+        self.requested.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -333,13 +335,13 @@ class Waiting:
 @pytest.mark.parametrize(
     ("name", "given"), [("solve", {"question": "?"}), ("run_program", {"program": "answer = f(1)"})]
 )
-def test_cancelling_ends_requests(mode: str, name: str, given: dict[str, Any]) -> None:
+def test_cancelling_a_call_cancels_model_requests(mode: str, name: str, given: dict[str, Any]) -> None:
     async def main() -> None:
         lm = Waiting()
         with Jail(spares=0) as jail:
             async with asyncio.timeout(60), Client(mcp_server(lm, jail), mode=mode) as client:
                 call = asyncio.create_task(client.call_tool(name, given))
-                await lm.asked.wait()
+                await lm.requested.wait()
                 call.cancel()
                 await lm.cancelled.wait()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -351,7 +353,7 @@ def test_cancelling_ends_requests(mode: str, name: str, given: dict[str, Any]) -
     asyncio.run(main())
 
 
-def test_over_http_in_both_directions() -> None:
+def test_http_server_and_client() -> None:
     with served() as url:
 
         async def main() -> None:
@@ -371,7 +373,7 @@ def test_over_http_in_both_directions() -> None:
 
 
 def endless_reply(endpoint: Any) -> None:
-    """An MCP server whose tool replies without an end."""
+    """An MCP server with two tools: the reply of `f` has 100 MB, that of `squeezed` is compressed."""
     body = endpoint.seen[-1][1]
     results = {
         "initialize": {
@@ -397,7 +399,7 @@ def endless_reply(endpoint: Any) -> None:
         endpoint.reply(200, json.dumps({**message, "error": {"code": -32601, "message": "no"}}).encode())
 
 
-def test_a_reply_over_http_is_bounded() -> None:
+def test_size_of_http_replies_is_limited() -> None:
     program = "try:\n    answer = {}()\nexcept Exception as error:\n    answer = str(error)"
     with serving(endless_reply) as endpoint, mcp_tools([f"{endpoint.url}/mcp"], seconds=20) as tools:
         for _ in range(2):  # the connection stays usable
@@ -405,7 +407,7 @@ def test_a_reply_over_http_is_bounded() -> None:
         assert "the reply has over 16,777,216 bytes" in run(program.format("f"), tools=tools).answer
 
 
-# --- other servers' tools -----------------------------------------------------------------------------------------
+# --- tools of MCP servers -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -414,7 +416,7 @@ def tools() -> Iterator[list[Tool]]:
         yield found
 
 
-def test_tools_are_told_with_their_signature(tools: list[Tool]) -> None:
+def test_tools_are_described_with_their_signature(tools: list[Tool]) -> None:
     named = {one.name: one for one in tools}
     assert named["price_of"].told.startswith("def price_of(item: str, count: int | None = None):")
     assert "The price of so many of an item." in named["price_of"].told
@@ -435,14 +437,14 @@ def test_tools_are_told_with_their_signature(tools: list[Tool]) -> None:
         ("try:\n    fail()\nexcept Exception as error:\n    answer = 'no luck today' in str(error)", True),
     ],
 )
-def test_programs_call_them(tools: list[Tool], program: str, answer: object) -> None:
+def test_programs_call_mcp_tools(tools: list[Tool], program: str, answer: object) -> None:
     result = run(program, tools=tools)
     assert result.answer == answer, result
     assert {step.by for step in result.trace.steps} == {"python", "tool"}
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
         ("price_of(3)", "the argument 'item' does not fit"),
         ("price_of()", "missing a required argument: 'item'"),
@@ -454,13 +456,13 @@ def test_programs_call_them(tools: list[Tool], program: str, answer: object) -> 
         ("much()", "1,000,000 are allowed"),
     ],
 )
-def test_what_fails_is_raised_in_the_program(tools: list[Tool], program: str, told: str) -> None:
+def test_errors_of_tools_are_raised_in_the_program(tools: list[Tool], program: str, message: str) -> None:
     result = run(program, tools=tools)
     assert result.error is not None
-    assert told in result.error.message
+    assert message in result.error.message
 
 
-def test_no_key_of_ours_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_api_keys_are_not_passed_to_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.setenv("COC_OPENAPI_TOKEN", "secret")
     with mcp_tools([SERVER]) as tools:
@@ -468,16 +470,16 @@ def test_no_key_of_ours_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(names) <= {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LC_CTYPE"}
 
 
-def test_calls_need_approval_where_they_are_not_read_only(tools: list[Tool]) -> None:
-    asked: list[str] = []
+def test_tools_that_are_not_read_only_need_approval(tools: list[Tool]) -> None:
+    requested: list[str] = []
 
     def approve(used: Tool, call: str) -> bool:
-        asked.append(call)
+        requested.append(call)
         return not used.has_effect
 
     result = run("price_of('kiwi')\nbuy('fig')", tools=Toolbox.of(tools, approve))
     assert result.error is not None and "buy was not approved" in result.error.message
-    assert asked == ["price_of('kiwi')", "buy('fig')"]
+    assert requested == ["price_of('kiwi')", "buy('fig')"]
 
 
 def test_a_server_that_dies_or_hangs_is_an_error_in_the_program() -> None:
@@ -493,7 +495,7 @@ def test_a_server_that_dies_or_hangs_is_an_error_in_the_program() -> None:
         assert time.monotonic() - started < 100
 
 
-def test_a_run_that_is_cancelled_leaves_the_connection_usable(tools: list[Tool]) -> None:
+def test_connection_stays_usable_after_a_cancelled_run(tools: list[Tool]) -> None:
     async def main() -> None:
         task = asyncio.create_task(arun("hang()", tools=tools))
         await asyncio.sleep(1)
@@ -506,21 +508,21 @@ def test_a_run_that_is_cancelled_leaves_the_connection_usable(tools: list[Tool])
 
 
 @pytest.mark.parametrize(
-    ("how", "seconds", "told"),
+    ("fault", "seconds", "message"),
     [
         ("silent", 2, "did not answer within 2 s"),
         ("noise", 2, "did not answer within 2 s|gone|decode"),
         ("dead", 60, "stderr: there is no shop here"),
     ],
 )
-def test_a_server_that_does_not_start(how: str, seconds: float, told: str) -> None:
+def test_a_server_that_does_not_start(fault: str, seconds: float, message: str) -> None:
     started = time.monotonic()
-    with pytest.raises(InputError, match=told), mcp_tools([f"{SERVER} {how}"], start_seconds=seconds):
+    with pytest.raises(InputError, match=message), mcp_tools([f"{SERVER} {fault}"], start_seconds=seconds):
         pass
     assert time.monotonic() - started < 100
 
 
-def test_servers_end_with_the_block() -> None:
+def test_servers_end_with_the_context_manager() -> None:
     before = set(descendants(os.getpid()))
     with mcp_tools([SERVER]):
         started = set(descendants(os.getpid())) - before
@@ -528,7 +530,7 @@ def test_servers_end_with_the_block() -> None:
     assert not any(map(is_alive, started))
 
 
-def test_hostile_names_and_schemas_are_only_data() -> None:
+def test_hostile_names_and_schemas_are_treated_as_data() -> None:
     with mcp_tools([f"{SERVER} hostile"], taken=["loops"], seconds=20) as tools:
         names = [one.name for one in tools]
         assert len(names) == len(set(names)) == 11
@@ -561,7 +563,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_coc_run_and_ask_take_them(shop: Path) -> None:
+def test_coc_run_and_ask_with_mcp_tools(shop: Path) -> None:
     refused = coc("run", str(shop / "p.py"), "--mcp", SERVER)
     assert refused.returncode == 1
     assert "buy was not approved: there is no terminal to ask on" in refused.stdout
@@ -570,15 +572,15 @@ def test_coc_run_and_ask_take_them(shop: Path) -> None:
     assert json.loads(allowed.stdout)["value"] == [0.75, "bought fig"]
     assert coc("run", str(shop / "records.jsonl"), "--mcp", SERVER, "--approve", "never").returncode == 0
     model = f"scripted:{shop / 'script.jsonl'}"
-    asked = coc("ask", "Buy?", "--model", model, "--mcp", SERVER, "--approve", "never", "--trace", str(shop / "t"))
-    assert asked.stdout == "[0.75, 'bought fig']\n", asked.stderr
+    answered = coc("ask", "Buy?", "--model", model, "--mcp", SERVER, "--approve", "never", "--trace", str(shop / "t"))
+    assert answered.stdout == "[0.75, 'bought fig']\n", answered.stderr
     assert (shop / "bought").read_text() == "fig\n" * 3
     assert "def price_of(item: str" in (shop / "t").read_text()
     assert coc("replay", str(shop / "t")).returncode == 0  # without the server
 
 
 @pytest.mark.parametrize(
-    ("server", "told"),
+    ("server", "message"),
     [
         ("/nowhere/to/be/found", "No such file or directory"),
         ("", "--mcp takes the command of a server"),
@@ -587,10 +589,10 @@ def test_coc_run_and_ask_take_them(shop: Path) -> None:
         ("http://127.0.0.1:9/mcp", "--mcp http://127.0.0.1:9/mcp: "),
     ],
 )
-def test_servers_that_cannot_be_had(shop: Path, server: str, told: str) -> None:
+def test_unavailable_servers_are_reported(shop: Path, server: str, message: str) -> None:
     done = coc("run", str(shop / "p.py"), "--mcp", server)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr and not re.search("\x1b", done.stderr)
 
 
@@ -604,7 +606,7 @@ def test_ctrl_c_ends_the_server(shop: Path) -> None:
         return [pid for pid in descendants(running.pid) if "mcp_server.py" in command_of(pid)]
 
     asyncio.run(until(lambda: bool(servers()), 60))
-    time.sleep(4)  # the program has come to its call
+    time.sleep(4)  # by now, the program waits for its call
     started = servers()
     running.send_signal(signal.SIGINT)
     assert running.wait(60) == 130

@@ -1,4 +1,4 @@
-"""MCP sessions of owners who left: `coc serve` frees them."""
+"""`coc serve` closes MCP sessions that their owners no longer use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def serving() -> int:
     return names.count("McpEndpoint._serve")
 
 
-def test_sessions_of_an_owner_end_when_idle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_sessions_of_an_owner_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hosted, "_IDLE_SECONDS", 0.5)
 
     async def use(endpoint: hosted.McpEndpoint) -> None:
@@ -50,7 +50,7 @@ def test_sessions_of_an_owner_end_when_idle(tmp_path: Path, monkeypatch: pytest.
             for _ in range(2):  # an owner may come back
                 assert [await initialized(endpoint, owner) for owner in ("ann", "bob")] == [200, 200]
                 assert serving() > 0
-                while serving():  # noqa: ASYNC110 (nothing tells)
+                while serving():  # noqa: ASYNC110 (there is no event to wait for)
                     await asyncio.sleep(0.1)
 
     async def check() -> None:

@@ -1,4 +1,4 @@
-"""MCP at `coc serve`: the SDK's own client, over streamable HTTP, with a real server process."""
+"""MCP in `coc serve`: the client of the SDK, over streamable HTTP, with a real server process."""
 
 from __future__ import annotations
 
@@ -58,23 +58,25 @@ async def ran(client: Client, name: str, **given: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_tools_and_their_results(server: Serving, mode: str) -> None:
-    news: list[tuple[float, str | None]] = []
+    progress_reports: list[tuple[float, str | None]] = []
 
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        news.append((progress, message))
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        progress_reports.append((progress, message))
 
     async def main() -> None:
         async with connected(server, mode) as client:
             assert sorted(tool.name for tool in (await client.list_tools()).tools) == ["run_program", "solve", "verify"]
-            solved = await client.call_tool("solve", {"question": FRUIT}, progress_callback=heard)
-            told = solved.structured_content
-            assert (told["answer"], told["value"], told["reason"], told["lm_calls"]) == ("1", 1, "answered", 2)
+            solved = await client.call_tool("solve", {"question": FRUIT}, progress_callback=on_progress)
+            data = solved.structured_content
+            assert (data["answer"], data["value"], data["reason"], data["lm_calls"]) == ("1", 1, "answered", 2)
             assert solved.content[0].text.startswith("answer: 1\n")  # type: ignore[union-attr]
-            assert news and [count for count, _ in news] == sorted({count for count, _ in news})
-            assert all(message for _, message in news)
-            text = (await client.read_resource(f"trace://{told['trace']}")).contents[0].text  # type: ignore[union-attr]
+            assert progress_reports and [count for count, _ in progress_reports] == sorted(
+                {count for count, _ in progress_reports}
+            )
+            assert all(message for _, message in progress_reports)
+            text = (await client.read_resource(f"trace://{data['trace']}")).contents[0].text  # type: ignore[union-attr]
             assert Trace.parse(text.encode().splitlines()).answer.text == "1"  # type: ignore[union-attr]
-            for given in ({"id": told["trace"]}, {"trace": text}):
+            for given in ({"id": data["trace"]}, {"trace": text}):
                 verified = await ran(client, "verify", **given)
                 assert (verified["score"], verified["flags"], verified["chain"]) == (1.0, [], "intact")
                 assert verified["decisive"] == ["is_fruit('apple')", "is_fruit('saw')"]
@@ -84,18 +86,18 @@ def test_tools_and_their_results(server: Serving, mode: str) -> None:
             assert (await ran(client, "run_program", program="answer = is_fruit('apple')"))["value"] is True
             failed = await ran(client, "run_program", program="x = 1\nanswer = 1 / 0")
             assert (failed["reason"], failed["error"]) == ("error", "line 2: division by zero")
-            # It is a run like any other: kept, listed, counted.
-            run = server.run(told["trace"])
+            # The call is a run like any other: stored, listed and counted.
+            run = server.run(data["trace"])
             assert (run["state"], run["answer"], run["question"], run["method"]) == ("done", "1", FRUIT, "coc")
             listed = server.client.get("/api/runs").json()["runs"]
             assert [run["method"] for run in listed[:4]] == ["run", "run", "run", "coc"]
-            assert server.client.get(f"/api/runs/{told['trace']}/trace").text == text
+            assert server.client.get(f"/api/runs/{data['trace']}/trace").text == text
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_mistakes_are_told_in_words(server: Serving, mode: str) -> None:
+def test_invalid_arguments_are_reported(server: Serving, mode: str) -> None:
     reads = json.dumps({"event": "trace", "version": 1, "python": "3.12.1", "settings": {"reads": ["/etc"]}})
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("solve", {}, "question"),
@@ -112,10 +114,10 @@ def test_mistakes_are_told_in_words(server: Serving, mode: str) -> None:
 
     async def main() -> None:
         async with connected(server, mode) as client:
-            for name, given, told in cases:
+            for name, given, message in cases:
                 result = await client.call_tool(name, given)
                 assert result.is_error, (name, given)
-                assert told in result.content[0].text, (name, given)  # type: ignore[union-attr]
+                assert message in result.content[0].text, (name, given)  # type: ignore[union-attr]
             with pytest.raises(MCPError, match="there is no run 'nope'"):
                 await client.read_resource("trace://nope")
 
@@ -123,15 +125,17 @@ def test_mistakes_are_told_in_words(server: Serving, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_cancelling_ends_the_run_and_its_guest(server: Serving, mode: str) -> None:
+def test_cancelling_a_call_ends_the_run_and_its_guest(server: Serving, mode: str) -> None:
     async def main() -> None:
         started = asyncio.Event()
 
-        async def heard(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             started.set()
 
         async with connected(server, mode) as client:
-            call = asyncio.create_task(client.call_tool("run_program", {"program": LOOP}, progress_callback=heard))
+            call = asyncio.create_task(
+                client.call_tool("run_program", {"program": LOOP}, progress_callback=on_progress)
+            )
             await asyncio.wait_for(started.wait(), 60)
             pid = server.process.pid
             await until(lambda: "zygote" in command_of(busiest(pid)[0]) and busiest(pid)[1] > 50)
@@ -147,8 +151,8 @@ def test_cancelling_ends_the_run_and_its_guest(server: Serving, mode: str) -> No
     asyncio.run(main())
 
 
-def test_two_clients_at_once_see_their_own(server: Serving) -> None:
-    async def one(token: str, mode: str, number: int) -> str:
+def test_concurrent_clients_see_only_their_own_runs(server: Serving) -> None:
+    async def run_as(token: str, mode: str, number: int) -> str:
         async with connected(server, mode, token) as client:
             program = f"import time\ntime.sleep(1)\nanswer = {number}"
             done = await ran(client, "run_program", program=program)
@@ -157,7 +161,9 @@ def test_two_clients_at_once_see_their_own(server: Serving) -> None:
 
     async def main() -> None:
         began = time.monotonic()
-        ids = await asyncio.gather(*(one(*who, n) for n, who in enumerate([(TOKEN, "auto"), (OTHER, "legacy")])))
+        ids = await asyncio.gather(
+            *(run_as(*client_options, n) for n, client_options in enumerate([(TOKEN, "auto"), (OTHER, "legacy")]))
+        )
         assert time.monotonic() - began < 60
         async with connected(server, token=OTHER) as client:
             result = await client.call_tool("verify", {"id": ids[0]})
@@ -178,7 +184,7 @@ HELLO = {
 ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
-def test_only_with_the_token(server: Serving) -> None:
+def test_requests_without_a_valid_token_are_rejected(server: Serving) -> None:
     bare = httpx.Client(base_url=server.url, headers=ACCEPT, timeout=60)
     for value in ("", "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x"):
         for method in ("POST", "GET", "DELETE"):
@@ -194,11 +200,11 @@ def test_only_with_the_token(server: Serving) -> None:
         with pytest.raises(BaseExceptionGroup) as refused:
             asyncio.run(main(token))
         assert "MCPError" in repr(refused.value)
-        asked = [line for line in server.log[seen:] if line["event"] == "request"]
-        assert asked and {line["status"] for line in asked} == {401}
+        requests = [line for line in server.log[seen:] if line["event"] == "request"]
+        assert requests and {line["status"] for line in requests} == {401}
 
 
-def test_a_session_is_for_whoever_began_it(server: Serving) -> None:
+def test_session_belongs_to_the_token_that_opened_it(server: Serving) -> None:
     begun = server.client.post("/mcp", json=HELLO, headers=ACCEPT)
     assert begun.status_code == 200
     session = {**ACCEPT, "mcp-session-id": begun.headers["mcp-session-id"]}
@@ -211,7 +217,7 @@ def test_a_session_is_for_whoever_began_it(server: Serving) -> None:
     assert server.client.post("/mcp", json=listing, headers=session).status_code == 404
 
 
-def test_who_opens_sessions_without_end_takes_none_from_others(tmp_path: Path) -> None:
+def test_limit_on_sessions_is_per_token(tmp_path: Path) -> None:
     with served(tmp_path, "--token", TOKEN, "--token", f"ann={OTHER}", token=TOKEN) as server:
         ann = {**ACCEPT, "authorization": f"Bearer {OTHER}"}
         opened = [server.client.post("/mcp", json=HELLO, headers=ACCEPT).status_code for _ in range(510)]
@@ -219,7 +225,7 @@ def test_who_opens_sessions_without_end_takes_none_from_others(tmp_path: Path) -
         assert server.client.post("/mcp", json=HELLO, headers=ann).status_code == 200
 
 
-def test_what_the_guard_refuses(server: Serving) -> None:
+def test_invalid_http_requests_are_rejected(server: Serving) -> None:
     post = server.client.post
     assert post("/mcp", json=HELLO, headers={**ACCEPT, "host": "evil.example"}).status_code == 421
     assert post("/mcp", json=HELLO, headers={**ACCEPT, "origin": "https://evil.example"}).status_code == 403
@@ -232,12 +238,12 @@ def test_what_the_guard_refuses(server: Serving) -> None:
         for _ in range(50):
             yield b" " * 100_000
 
-    with contextlib.suppress(httpx.TransportError):  # it hung up while we were still sending
+    with contextlib.suppress(httpx.TransportError):  # the server hung up while the body was being sent
         kind = {**ACCEPT, "content-type": "application/json"}
         assert post("/mcp", content=chunks(), headers=kind).status_code == 413
 
 
-def test_limits_hold(tmp_path: Path) -> None:
+def test_queue_and_rate_limits_apply(tmp_path: Path) -> None:
     with served(tmp_path, "--runs", "1", "--queue", "0", "--rate", "40") as server:
 
         async def main() -> None:
@@ -253,7 +259,7 @@ def test_limits_hold(tmp_path: Path) -> None:
         assert server.client.post("/mcp", json=HELLO, headers=ACCEPT).status_code == 429
 
 
-def test_a_budget_is_kept(tmp_path: Path) -> None:
+def test_budget_applies(tmp_path: Path) -> None:
     from endpoint import serving
 
     reply = {
@@ -275,12 +281,14 @@ def test_a_budget_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_drain_lets_calls_finish_and_ends_sessions(tmp_path: Path, mode: str) -> None:
+def test_drain_lets_calls_finish_and_ends_sessions(tmp_path: Path, mode: str) -> None:
     with served(tmp_path) as server:
 
         async def main() -> tuple[dict[str, Any], float]:
             async with connected(server, mode) as client:
-                await client.list_tools()  # or the client asks for them afterwards, to check the result's schema
+                await (
+                    client.list_tools()
+                )  # otherwise the client lists them after the call, to check the schema of the result
                 program = "import time\ntime.sleep(3)\nanswer = 'rested'"
                 call = asyncio.create_task(ran(client, "run_program", program=program))
                 await until(lambda: any(run["state"] == "running" for run in listed(server)))
@@ -292,7 +300,7 @@ def test_a_drain_lets_calls_finish_and_ends_sessions(tmp_path: Path, mode: str) 
 
         done, seconds = asyncio.run(main())
         assert done["value"] == "rested"
-        assert seconds < 15  # not the 40 that a stream which nobody ends would take
+        assert seconds < 15  # a stream that stays open would take 40
     with served(tmp_path) as server:
         assert server.run(done["trace"])["answer"] == "rested"
 
@@ -302,7 +310,7 @@ def listed(server: Serving) -> list[dict[str, Any]]:
     return runs
 
 
-def test_a_drain_has_an_end(tmp_path: Path) -> None:
+def test_drain_has_a_time_limit(tmp_path: Path) -> None:
     with served(tmp_path, "--drain", "1") as server:
 
         async def main() -> Any:
@@ -321,12 +329,12 @@ def test_a_drain_has_an_end(tmp_path: Path) -> None:
         assert result.is_error and "interrupted" in result.content[0].text
 
 
-def test_a_server_says_where_it_is(server: Serving) -> None:
+def test_info_has_the_path_of_the_endpoint(server: Serving) -> None:
     assert server.client.get("/api/info").json()["mcp"] == "/mcp"
     assert "no mcp" not in [line["event"] for line in server.log]
 
 
-def test_without_the_extra(tmp_path: Path) -> None:
+def test_server_without_the_mcp_extra(tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "sitecustomize.py").write_text(HIDING)
@@ -355,21 +363,21 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 """
 
 
-def test_a_large_answer_is_in_the_trace_alone(server: Serving) -> None:
+def test_large_answer_is_only_in_the_trace(server: Serving) -> None:
     """The SDK copies each part of it, several times, in the event loop."""
 
     async def main() -> None:
         async with connected(server) as client:
-            told = await ran(client, "run_program", program="answer = [[] for _ in range(100_000)]")
-            assert (told["reason"], told["value"]) == ("answered", None)
-            run = server.run(told["trace"])
+            data = await ran(client, "run_program", program="answer = [[] for _ in range(100_000)]")
+            assert (data["reason"], data["value"]) == ("answered", None)
+            run = server.run(data["trace"])
             assert run["answer"].startswith("[[], []")
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("part", ["[]", "{}", "1,1,1,1"])
-def test_a_body_of_many_parts_is_refused(server: Serving, part: str) -> None:
+def test_body_with_too_many_parts_is_rejected(server: Serving, part: str) -> None:
     body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":[' + ",".join([part] * 200_000) + "]}}"
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     reply = server.client.post("/mcp", content=body, headers=headers)

@@ -1,4 +1,4 @@
-"""MCP servers over standard output that break the protocol: bounded time and memory, one clear line, others go on."""
+"""MCP servers over stdio that break the protocol: bounded time and memory, one-line errors, other servers continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chainofcode.emulator.mcp_client import MCPFailure, mcp_tools
 ROGUE = f"{sys.executable} -S {ROOT / 'tests' / 'mcp_rogue.py'}"
 
 
-def called(tool: Tool) -> str:
+def call_tool(tool: Tool) -> str:
     async def call() -> object:
         return await tool.function()
 
@@ -37,7 +37,7 @@ def memory_mb() -> float:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("fault", "expected"),
     [
         ("media", "[image/png: not text]\n[a/b: not text]"),
         ("unknown", "the server sent a malformed result: content.0.TextContent.text: Field required"),
@@ -54,24 +54,24 @@ def memory_mb() -> float:
         ("crlf", "fine"),
     ],
 )
-def test_a_broken_message_fails_its_call_at_once(how: str, told: str) -> None:
-    with mcp_tools([f"{ROGUE} {how}"], seconds=20) as (tool,):
+def test_malformed_message_fails_its_call_at_once(fault: str, expected: str) -> None:
+    with mcp_tools([f"{ROGUE} {fault}"], seconds=20) as (tool,):
         started = time.monotonic()
-        assert called(tool) == told
+        assert call_tool(tool) == expected
         assert time.monotonic() - started < 10
 
 
-def test_an_endless_line_ends_its_server_alone() -> None:
+def test_endless_line_ends_only_its_server() -> None:
     before = set(descendants(os.getpid()))
     with mcp_tools([f"{ROGUE} endless", f"{ROGUE} crlf"], seconds=20) as (endless, other):
-        started, size = time.process_time(), memory_mb()
+        started, memory = time.process_time(), memory_mb()
         for _ in range(2):
-            assert called(endless) == "the server sent over 16,777,216 bytes in a line"
+            assert call_tool(endless) == "the server sent over 16,777,216 bytes in a line"
         assert time.process_time() - started < 2
-        assert memory_mb() - size < 100
-        assert called(other) == "fine"
+        assert memory_mb() - memory < 100
+        assert call_tool(other) == "fine"
         deadline = time.monotonic() + 10
-        while len(alive := [one for one in set(descendants(os.getpid())) - before if is_alive(one)]) > 1:
+        while len(alive := [pid for pid in set(descendants(os.getpid())) - before if is_alive(pid)]) > 1:
             assert time.monotonic() < deadline, f"still running: {alive}"
             time.sleep(0.05)
 
@@ -79,7 +79,7 @@ def test_an_endless_line_ends_its_server_alone() -> None:
 def seconds_for(size: int) -> float:
     with mcp_tools([f"{ROGUE} large {size}"], seconds=20) as (tool,):
         started = time.process_time()
-        assert len(called(tool)) == size
+        assert len(call_tool(tool)) == size
         return time.process_time() - started
 
 
@@ -88,11 +88,13 @@ def test_a_large_result_takes_linear_time() -> None:
     assert large < 7 * small + 0.05
 
 
-@pytest.mark.parametrize("how", ["blank", "logs", "sampling"])
-def test_a_flood_of_messages_is_read_slowly(how: str) -> None:
-    with mcp_tools([f"{ROGUE} {how}"], seconds=1) as (tool,):
-        assert called(tool) == "no reply within 1 s"  # and what the request allows was read at full speed
-        started, size = time.process_time(), memory_mb()
+@pytest.mark.parametrize("kind", ["blank", "logs", "sampling"])
+def test_flood_of_messages_is_throttled(kind: str) -> None:
+    with mcp_tools([f"{ROGUE} {kind}"], seconds=1) as (tool,):
+        assert (
+            call_tool(tool) == "no reply within 1 s"
+        )  # until then, messages were read at full speed, up to the allowance of a request
+        started, memory = time.process_time(), memory_mb()
         time.sleep(0.5)
         assert time.process_time() - started < 0.25
-        assert memory_mb() - size < 20
+        assert memory_mb() - memory < 20

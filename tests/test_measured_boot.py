@@ -1,4 +1,4 @@
-"""How a coverage run notes the lines that guests run."""
+"""How a coverage run records the lines that guests run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ except ValueError:
 finally:
     last = 1
 '''
-NEVER = {9, 10, 22, 23, 26}  # `case 0`, `except KeyError`, and what is in them; the body of the loop
+NEVER = {9, 10, 22, 23, 26}  # `case 0` and `except KeyError` with their bodies; the body of the loop
 
 
 def statements(source: str) -> set[int]:
@@ -53,7 +53,7 @@ def statements(source: str) -> set[int]:
     return set(parser.statements)
 
 
-def test_each_line_that_ran_is_noted() -> None:
+def test_each_line_that_ran_is_recorded() -> None:
     tree, lines = ast.parse(SOURCE), bytearray(100)
     add_probes(tree)
     names: dict[str, Any] = {PROBED: lines, "__name__": "probed"}

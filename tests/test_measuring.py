@@ -1,4 +1,4 @@
-"""Fair comparisons: parts of a suite by index, equal tokens, means with errors, BIG-Bench Extra Hard, confidence."""
+"""Fair comparisons: splits of a suite, equal tokens, means with errors, BIG-Bench Extra Hard, confidence."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def score(task: str, index: int, method: str, verdict: str, **more: Any) -> Scor
     return Score(f"{task}-{index}", verdict, "x", ["y"], "answered", task=task, method=method, **more)  # type: ignore[arg-type]
 
 
-# --- parts --------------------------------------------------------------------------------------------------------
+# --- splits -------------------------------------------------------------------------------------------------------
 
 
-def test_a_split_is_a_name_or_indices_within_each_task() -> None:
+def test_split_is_a_name_or_a_range_within_each_task() -> None:
     samples = [
         Sample(f"{task}-{n}", "?", task=task, split="odd" if n % 2 else "even") for task in "ab" for n in range(6)
     ]
@@ -53,7 +53,7 @@ def test_a_split_is_a_name_or_indices_within_each_task() -> None:
             select(samples, wrong)
 
 
-def test_parts_of_a_suite_do_not_mix_in_one_directory(tmp_path: Path) -> None:
+def test_results_of_different_splits_need_different_directories(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 12)
     out = tmp_path / "out"
     command = ("eval", questions, "--model", f"scripted:{script}", "--out", out, "--methods", "coc", "--split")
@@ -73,7 +73,7 @@ def test_parts_of_a_suite_do_not_mix_in_one_directory(tmp_path: Path) -> None:
 # --- equal tokens -------------------------------------------------------------------------------------------------
 
 
-def test_votes_match_the_tokens_of_the_other_method_in_each_task() -> None:
+def test_matching_votes_equalise_tokens_per_task() -> None:
     spent = {("a", "cot"): 100, ("a", "coc"): 290, ("b", "cot"): 100, ("b", "coc"): 40}
     scores = [
         score(task, n, method, "right", prompt_tokens=tokens - 10 * n, completion_tokens=10 * n)
@@ -81,13 +81,13 @@ def test_votes_match_the_tokens_of_the_other_method_in_each_task() -> None:
         for n in range(4)
     ]
     assert matching_votes(scores, "cot", "coc") == {"a": 3, "b": 1}
-    assert matching_votes(scores, "cot", "coc", votes=5) == {"a": 14, "b": 2}  # each of these answered five times
+    assert matching_votes(scores, "cot", "coc", votes=5) == {"a": 14, "b": 2}  # each of these scores has five votes
     with pytest.raises(InputError, match="cannot match tokens"):
         matching_votes([score("a", 0, name, "right") for name in ("cot", "coc")], "cot", "coc")
 
 
 def test_self_consistency_at_equal_tokens_on_the_command_line(tmp_path: Path) -> None:
-    """A program takes 330 tokens and a thought 110: cot@coc asks three times, and its row has the same tokens."""
+    """A program costs 330 tokens and a chain of thought 110: cot@coc takes three votes, to spend 330 tokens."""
     path, out = tmp_path / "q.jsonl", tmp_path / "out"
     path.write_text("\n".join(json.dumps({"question": f"What is {n} + 1?", "target": n + 1}) for n in range(3)))
 
@@ -113,9 +113,9 @@ def test_self_consistency_at_equal_tokens_on_the_command_line(tmp_path: Path) ->
         command += ["--at-once", "1", "--methods", "cot@coc"]
         environment = {**os.environ, "OPENAI_API_KEY": "k"}
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        asked = len(endpoint.seen)
+        requests = len(endpoint.seen)
         again = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-        assert len(endpoint.seen) == asked == 3 + 3 + 9
+        assert len(endpoint.seen) == requests == 3 + 3 + 9
     assert "cot@coc: 3 to 3 votes per question, 3.0 on average" in done.stderr
     assert "3 methods on 3 samples" in done.stdout and "3 methods on 3 samples" in again.stdout
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
@@ -128,7 +128,7 @@ def test_self_consistency_at_equal_tokens_on_the_command_line(tmp_path: Path) ->
     assert '<img src="tokens.svg"' in (out / "report.html").read_text()
 
 
-def test_methods_that_cannot_be_matched_are_errors(tmp_path: Path) -> None:
+def test_methods_whose_tokens_cannot_be_matched(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 1)
     model = ("--model", f"scripted:{script}")
     assert "unknown method 'cat' in 'cat@coc'" in coc("eval", questions, *model, "--methods", "cat@coc").stderr
@@ -140,7 +140,7 @@ def test_methods_that_cannot_be_matched_are_errors(tmp_path: Path) -> None:
 
 
 def labels(picture: str) -> list[tuple[float, float, str]]:
-    """The labels of points, with their places."""
+    """The labels of points, with their positions."""
     texts = [part for part in ElementTree.fromstring(picture).iter() if part.tag.endswith("text")]
     return [
         (float(part.attrib["x"]), float(part.attrib["y"]), part.text or "") for part in texts if not part.text.isdigit()
@@ -162,7 +162,7 @@ def test_labels_of_a_chart_do_not_cover_each_other() -> None:
 # --- means and counts ---------------------------------------------------------------------------------------------
 
 
-def test_the_table_has_means_over_tasks_and_what_repairs_were_worth(tmp_path: Path) -> None:
+def test_table_has_means_over_tasks_and_counts_repairs(tmp_path: Path) -> None:
     need_data()
     script = tmp_path / "script.jsonl"
     programs = ["answer = str(1 == 2)", "answer = 1 // 0", "answer = str(1 == 1)", *(f"x = {n} / 0" for n in range(3))]
@@ -173,8 +173,8 @@ def test_the_table_has_means_over_tasks_and_what_repairs_were_worth(tmp_path: Pa
         "eval", "bbh", "--tasks", "boolean_expressions,navigate", "--limit", "2", "--data", DATA, "--out", out,
         "--model", f"scripted:{script}", "--methods", "coc", "--at-once", "1", "--shots", "0",
     )  # fmt: skip
-    told = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    assert [row.get("repairs", 0) for row in told] == [0, 1, 2, 0], done.stderr
+    rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert [row.get("repairs", 0) for row in rows] == [0, 1, 2, 0], done.stderr
     lines = done.stdout.splitlines()
     assert "2 tasks, per cent ± standard error" in lines
     (head,) = [line for line in lines if "without an answer" in line]
@@ -183,7 +183,7 @@ def test_the_table_has_means_over_tasks_and_what_repairs_were_worth(tmp_path: Pa
     assert lines[3][at - 5 : at].strip() == "3"
     assert "1 of 2" in lines[3]
     (means,) = [line for line in lines[lines.index(head) :] if line.startswith("coc ")]
-    assert means.split()[-1] == "50.0"  # one ended without an answer, one was not run
+    assert means.split()[-1] == "50.0"  # one sample ended without an answer, one was not run
     assert "3 repairs in 2 samples, of which 1 ended right" in coc("report", out).stdout
 
 
@@ -196,7 +196,7 @@ def test_the_table_has_means_over_tasks_and_what_repairs_were_worth(tmp_path: Pa
         ("(B)", "(B)", "right"),
         ("B", "(B)", "right"),
         ("(e)", "E", "right"),
-        ("(B) pear", "(B)", "wrong"),  # as its authors count
+        ("(B) pear", "(B)", "wrong"),  # as in the reference implementation
         ("(A) or (B)", "(B)", "wrong"),
         ("404", "404.0", "right"),
         (404, "404.0", "right"),
@@ -219,23 +219,25 @@ def test_the_table_has_means_over_tasks_and_what_repairs_were_worth(tmp_path: Pa
         ("1e999", "inf", "right"),
     ],
 )
-def test_extra_hard_is_scored_as_its_authors_do(answer: Any, target: str, verdict: str) -> None:
+def test_bbeh_is_scored_like_the_reference_implementation(answer: Any, target: str, verdict: str) -> None:
     assert judge(answer, Sample("s", "?", targets=[target], kind="bbeh")) == verdict
 
 
-def test_all_questions_of_extra_hard_are_there() -> None:
+def test_bbeh_is_complete_and_its_targets_score_as_right() -> None:
     if not (SHARED / "data" / "bbeh").exists():
         pytest.skip("../shared/data/bbeh is not here")
     samples = bbeh(data=DATA)
     assert (len(samples), len({sample.task for sample in samples})) == (2260, 23)
     unmatched = [sample.targets[0] for sample in samples if judge(sample.targets[0], sample) != "right"]
-    assert len(unmatched) == 7 and all(target.endswith(".") for target in unmatched)  # nor do the authors match them
+    assert len(unmatched) == 7 and all(
+        target.endswith(".") for target in unmatched
+    )  # the reference implementation does not match them either
     assert examples("bbeh_boolean_expressions", "coc", "single", DATA) is None  # not those of BIG-Bench Hard
     with pytest.raises(InputError, match="unknown task 'snarks'"):
         bbeh(["snarks"], DATA)
 
 
-def test_extra_hard_runs_and_is_reported_beside_what_was_published(tmp_path: Path) -> None:
+def test_bbeh_report_includes_published_results(tmp_path: Path) -> None:
     if not (SHARED / "data" / "bbeh").exists():
         pytest.skip("../shared/data/bbeh is not here")
     first = bbeh(["boolean_expressions"], DATA)[0]
@@ -252,7 +254,7 @@ def test_extra_hard_runs_and_is_reported_beside_what_was_published(tmp_path: Pat
     assert "GPT-4o, published" in (out / "report.html").read_text()
 
 
-def test_the_harmonic_mean_is_of_accuracies_plus_one() -> None:
+def test_adjusted_harmonic_mean_adds_one_to_accuracies() -> None:
     scores = [score("bbeh_a", n, "coc", "right" if n < 3 else "wrong") for n in range(10)]
     scores += [score("bbeh_b", n, "coc", "wrong") for n in range(30)]
     averages = {row.name: row.ours["coc"] for row in Summary(scores).averages()}
@@ -267,7 +269,7 @@ def test_the_harmonic_mean_is_of_accuracies_plus_one() -> None:
 
 
 def evaluated(directory: Path, confidences: list[tuple[float | None, bool]]) -> Path:
-    """The directory of an evaluation whose traces have these confidences, of a value and of the answer."""
+    """The directory of an evaluation; in each trace, the last value and the answer have the given confidence."""
     traces, rows = directory / "traces", list[str]()
     traces.mkdir(parents=True)
     for n, (confidence, is_right) in enumerate(confidences):
@@ -294,22 +296,22 @@ def bench(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_confidence_is_held_against_what_is_right(tmp_path: Path) -> None:
-    told = [(0.9, n != 0) for n in range(10)] + [(0.6, n < 4) for n in range(10)]
-    done = bench(evaluated(tmp_path / "good", told))
+def test_confidence_report_compares_confidence_with_verdicts(tmp_path: Path) -> None:
+    judged = [(0.9, n != 0) for n in range(10)] + [(0.6, n < 4) for n in range(10)]
+    done = bench(evaluated(tmp_path / "good", judged))
     assert done.returncode == 0, done.stderr
     values, answers = done.stdout.splitlines()[1:3]
     assert " ".join(values.split()) == "values 20 40.0 ± 15.5 90.0 ± 9.5 +50.0 ± 18.2 10.0 0.77"
     assert answers.split()[1:] == values.split()[1:]
     drawn = ElementTree.parse(tmp_path / "good" / "calibration.svg")
     assert sum(part.tag.endswith("circle") for part in drawn.iter()) == 2 * (2 + 1)  # two points and a key, twice
-    assert bench(evaluated(tmp_path / "bad", [(c, not right) for c, right in told])).returncode == 1
+    assert bench(evaluated(tmp_path / "bad", [(c, not right) for c, right in judged])).returncode == 1
     done = bench(evaluated(tmp_path / "none", [(None, True)]), "--methods", "cot")
     assert (done.returncode, "no trace has a confidence" in done.stderr) == (2, True)
 
 
-def test_values_of_a_vote_are_held_against_the_answer_of_that_vote(tmp_path: Path) -> None:
-    """The program is sure and wrong, the other two outvote it: its value counts as wrong, the answer as right."""
+def test_values_of_a_vote_are_judged_by_the_answer_of_that_vote(tmp_path: Path) -> None:
+    """Two others outvote a program that is sure and wrong: its value counts as wrong, the answer as right."""
     directory = evaluated(tmp_path / "out", [(0.5, True)])
     step = {"event": "step", "number": 1, "by": "lm", "confidence": {"probability": 0.9}}
     vote = {"event": "answer", "reason": "answered", "then": "vote"}
@@ -319,4 +321,4 @@ def test_values_of_a_vote_are_held_against_the_answer_of_that_vote(tmp_path: Pat
     tries = [{**json.loads(row), "attempt": n, "verdict": verdict} for n, verdict in ((1, "wrong"), (2, "right"))]
     (directory / "results.jsonl").write_text("\n".join([*map(json.dumps, tries), row]) + "\n")
     values, answers = bench(directory).stdout.splitlines()[1:3]
-    assert (values.split()[5], answers.split()[5]) == ("0.0", "100.0")  # the only one is above the median
+    assert (values.split()[5], answers.split()[5]) == ("0.0", "100.0")  # the only judgement is above the median

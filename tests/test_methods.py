@@ -1,4 +1,4 @@
-"""The ways of answering, side by side: on recorded programs and values, and with failures at every rung."""
+"""The methods compared: on recorded programs and values, and with failures at every stage of a fallback."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_coc_on_recorded_programs(cases: list[dict[str, Any]]) -> None:
     assert (right, len(cases)) == (104, 108)
 
 
-def test_python_alone_only_where_no_hole_is_met(cases: list[dict[str, Any]]) -> None:
+def test_coc_python_fails_at_the_first_hole(cases: list[dict[str, Any]]) -> None:
     for case in part(cases, 9):
         alone = solve(case["question"], recorded(case), method="coc-python")
         if case["calls"]:
@@ -69,19 +69,19 @@ PLAIN = "```python\nanswer = 6 * 7\n```"
 HOLE = "```python\nanswer = 6 * weight('stone')\n```"
 
 
-def model(program: str, **stated: str) -> ScriptedLM:
-    """Writes this program; says 7 for values, and what is given where it reads or runs a program itself."""
+def model(program: str, **replies: str) -> ScriptedLM:
+    """A model that writes this program, answers 7 for values, and has `replies` for the other kinds of prompts."""
 
     def reply(messages: Sequence[Message]) -> str:
         system, last = messages[0].content, messages[-1].content
         if "delta state:" in last:
             return '{"value": 7}'
         if system.startswith("You are given a question and a Python program"):
-            return stated.get("run" if "delta state" in system else "read", "")
+            return replies.get("run" if "delta state" in system else "read", "")
         if 'starts with "A:"' in system and "step by step" in system:
-            return stated.get("cot", "")
+            return replies.get("cot", "")
         if 'starts with "A:"' in system:
-            return stated.get("direct", "")
+            return replies.get("direct", "")
         return program
 
     return ScriptedLM(reply)
@@ -106,7 +106,7 @@ def model(program: str, **stated: str) -> ScriptedLM:
         ("direct", HOLE, "at once"),
     ],
 )
-def test_variants(method: str, program: str, answer: object) -> None:
+def test_answer_of_each_method(method: str, program: str, answer: object) -> None:
     lm = model(
         program, read="A: read", run="line: x\ndelta state: {}\nA: ran", cot="Hm.\nA: thought", direct="A: at once"
     )
@@ -114,12 +114,12 @@ def test_variants(method: str, program: str, answer: object) -> None:
 
 
 def test_all_methods_in_one_command_on_the_same_questions(tmp_path: Path) -> None:
-    """Ten questions, every second one with a hole; the model reads 1, runs 2, thinks 3 and says 4: which is right?"""
+    """Ten questions, every second one with a hole; the counts differ by method, depending on what it asks the model."""
     suite, script = tmp_path / "suite.jsonl", tmp_path / "script.json"
     questions = [{"id": f"q{n}", "question": f"How heavy, {n}?", "targets": [42 + n % 2]} for n in range(10)]
     suite.write_text("\n".join(map(json.dumps, questions)))
     plain, hole = "```python\nanswer = 6 * 7\n```", "```python\nanswer = 6 * weight('stone') + 1\n```"
-    read, ran, said = "A: 43", "line: x\ndelta state: {}\nA: 42", "A: 1"
+    read, ran, wrong = "A: 43", "line: x\ndelta state: {}\nA: 42", "A: 1"
     replies = {
         "coc": ([plain], [hole, '{"value": 7}']),
         "coc-python": ([plain], [hole]),
@@ -127,8 +127,8 @@ def test_all_methods_in_one_command_on_the_same_questions(tmp_path: Path) -> Non
         "coc-lm-state": ([plain, ran], [hole, ran]),
         "coc-try-lm": ([plain], [hole, read]),
         "coc-try-lm-state": ([plain], [hole, ran]),
-        "cot": ([f"Hm.\n{said}"], ["Hm.\nA: 43"]),
-        "direct": ([said], [said]),
+        "cot": ([f"Hm.\n{wrong}"], ["Hm.\nA: 43"]),
+        "direct": ([wrong], [wrong]),
         "react": ([plain], [hole, '{"value": 7}']),
     }
     assert set(replies) == set(METHODS)
@@ -155,7 +155,7 @@ def test_all_methods_in_one_command_on_the_same_questions(tmp_path: Path) -> Non
     assert len([line for line in table.splitlines() if line.split()[:2] == ["direct", "10"]]) == 1
 
 
-def test_every_method_is_explained_and_known() -> None:
+def test_every_method_can_be_composed() -> None:
     for name in METHODS:
         assert compose(name)
 
@@ -178,13 +178,13 @@ def test_react_keeps_its_state_and_runs_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("call", ["", "3", "'x' * 3_000_000", "[object()], 2, a=1"])
-def test_react_bears_with_actions_that_call_its_own_function(call: str) -> None:
+def test_react_survives_actions_that_call_its_internal_function(call: str) -> None:
     lm = ScriptedLM([f"```python\n{NEXT_ACTION}({call})\n```", "```python\nprint(1)\n```", "A: 5"])
     assert solve("How many?", lm, method="react").answer == "5"
     assert max(len(message.content) for request in lm.requests for message in request) < 10_000
 
 
-def test_what_react_observes_is_bounded() -> None:
+def test_observations_of_react_are_bounded() -> None:
     broken = "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
     for failing in ("raise ValueError('x' * 3_000_000)", broken):
         lm = ScriptedLM([f"```python\nprint('y' * 9000)\n{failing}\n```", "A: 5"])
@@ -192,7 +192,7 @@ def test_what_react_observes_is_bounded() -> None:
         assert 2000 < len(lm.requests[1][-1].content) < 5000
 
 
-def test_react_is_driven_by_no_tool_and_no_file(tmp_path: Path) -> None:
+def test_tools_and_files_cannot_hijack_the_react_loop(tmp_path: Path) -> None:
     def next_action(observation: str) -> dict[str, str]:
         return {"answer": "hijacked"}
 
@@ -203,7 +203,7 @@ def test_react_is_driven_by_no_tool_and_no_file(tmp_path: Path) -> None:
     assert solve("How many?", ScriptedLM([program]), method="react", files=[path]).answer == 1
 
 
-def test_react_ends() -> None:
+def test_react_stops_after_a_maximum_of_actions() -> None:
     result = solve("How many?", ScriptedLM(["```python\nx = 1\n```"] * 20), method="react")
     assert result.reason == "emulation failed"
     assert result.error is not None
@@ -225,18 +225,19 @@ def test_react_ends() -> None:
         ("", None),
     ],
 )
-def test_answers_in_replies(reply: str, answer: str | None) -> None:
+def test_answer_is_extracted_from_reply(reply: str, answer: str | None) -> None:
     assert answer_in(reply) == answer
 
 
-# --- around them --------------------------------------------------------------------------------------------------
+# --- repairs, critique and votes ----------------------------------------------------------------------------------
 
 
-def thens(result: Any) -> list[tuple[str, str]]:
+def outcomes(result: Any) -> list[tuple[str, str]]:
+    """The reason of each answer in the trace, and what was tried next."""
     return [(event.reason, event.then) for event in result.trace.events if isinstance(event, Answer)]
 
 
-def test_repair_tells_the_line_and_keeps_values() -> None:
+def test_repair_prompt_names_the_line_and_values_are_kept() -> None:
     replies = [
         "```python\nw = weight('stone')\nanswer = w / 0\n```",
         "7",
@@ -245,26 +246,26 @@ def test_repair_tells_the_line_and_keeps_values() -> None:
     lm = ScriptedLM(replies)
     result = solve("How heavy?", lm, method=compose("coc", repairs=1))
     assert result.answer == 14
-    assert thens(result) == [("error", "repair"), ("answered", "")]
-    told = lm.requests[2][-1].content
-    assert "on line 2: answer = w / 0" in told
-    assert "ZeroDivisionError" in told
-    assert len(lm.requests) == 3  # the weight was not asked for again
+    assert outcomes(result) == [("error", "repair"), ("answered", "")]
+    prompt = lm.requests[2][-1].content
+    assert "on line 2: answer = w / 0" in prompt
+    assert "ZeroDivisionError" in prompt
+    assert len(lm.requests) == 3  # the weight was not requested again
 
 
-def test_no_program_is_parsed_in_the_event_loop() -> None:
-    """It takes a process, and meanwhile a server would answer nobody."""
+def test_programs_are_parsed_outside_the_event_loop() -> None:
+    """Parsing starts a process; in the event loop, it would block a server."""
     lm = ScriptedLM(["```python\nanswer = 1 / 0\n```", "```python\nanswer = 1\n```"])
-    parsed: list[bool] = []
+    on_main_thread: list[bool] = []
 
-    def note(event: str, given: Any) -> None:
+    def audit(event: str, given: Any) -> None:
         if event == "subprocess.Popen" and given[1][-1] == "languages.guest.parsing":
-            parsed.append(threading.current_thread() is threading.main_thread())
+            on_main_thread.append(threading.current_thread() is threading.main_thread())
 
-    sys.addaudithook(note)
+    sys.addaudithook(audit)
     result = solve("What?", lm, method=compose("coc", repairs=1))
     assert result.answer == 1
-    assert parsed and not any(parsed)
+    assert on_main_thread and not any(on_main_thread)
 
 
 def test_repairs_are_bounded() -> None:
@@ -298,22 +299,22 @@ def test_repairs_are_bounded() -> None:
         ("answer = None\nif (answer := is_fruit('x')): pass", False),
     ],
 )
-def test_stated_answers_are_noticed(program: str, is_stated: bool) -> None:
+def test_hard_coded_answers_are_detected(program: str, is_stated: bool) -> None:
     lm = ScriptedLM([f"```python\n{program}\n```", *["true"] * 9])
     result = solve("What?", lm)
     assert result.trace.program is not None
     assert result.trace.program.is_hard_coded is is_stated
 
 
-def test_a_stated_answer_is_asked_for_again() -> None:
+def test_hard_coded_answer_leads_to_a_repair() -> None:
     lm = ScriptedLM(["```python\nanswer = 42\n```", PLAIN])
     result = solve("What?", lm, method=compose("coc", repairs=1))
     assert result.answer == 42
-    assert thens(result) == [("answered", "repair"), ("answered", "")]
+    assert outcomes(result) == [("answered", "repair"), ("answered", "")]
     assert "must work it out" in lm.requests[1][-1].content
 
 
-def test_critique() -> None:
+def test_critique_can_improve_a_program() -> None:
     lm = ScriptedLM(["```python\nanswer = 6 + 7\n```", "It must multiply.", PLAIN])
     result = solve("What is 6 times 7?", lm, method=compose("coc", repairs=1, critique=True))
     assert result.answer == 42
@@ -331,38 +332,38 @@ def test_votes_on_programs_and_on_values() -> None:
     assert result.answer == 3
     assert result.trace.answer is not None
     assert result.trace.answer.votes == {"2": 1, "3": 2}
-    said = iter(["```python\nanswer = weight('x')\n```", "1", "5", "5"])
-    result = solve("What?", ScriptedLM(lambda messages: next(said)), value_votes=3)
+    value_replies = iter(["```python\nanswer = weight('x')\n```", "1", "5", "5"])
+    result = solve("What?", ScriptedLM(lambda messages: next(value_replies)), value_votes=3)
     assert result.answer == 5
 
 
-def test_each_vote_has_a_seed_of_its_own() -> None:
-    """With one seed, a model gives the same reply to all of them."""
+def test_each_vote_has_its_own_seed() -> None:
+    """With the same seed, a model would give each vote the same reply."""
     seeds: list[int] = []
 
-    class Noting(Around):
+    class RecordsSeeds(Around):
         async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
             seeds.append(options["seed"])
             return await super().complete(messages, **options)
 
-    lm = Noting(ScriptedLM(lambda messages: "```python\nanswer = 1 + 1\n```"))
+    lm = RecordsSeeds(ScriptedLM(lambda messages: "```python\nanswer = 1 + 1\n```"))
     assert solve("What?", lm, method=compose("coc", votes=3)).answer == 2
     assert sorted(seeds) == [0, 1, 2]
 
 
-# --- failures at every rung ---------------------------------------------------------------------------------------
+# --- failures at every stage of a fallback ------------------------------------------------------------------------
 
 
-def ladder(lm: Any, **options: Any) -> Any:
+def with_fallbacks(lm: Any, **options: Any) -> Any:
     return solve("How heavy?", lm, method=compose("coc", repairs=1, fallback=True), **options)
 
 
-def test_the_ladder_does_not_have_the_model_run_a_program_over_files_it_cannot_see(tmp_path: Path) -> None:
+def test_fallback_skips_coc_lm_state_if_the_program_reads_files(tmp_path: Path) -> None:
     (tmp_path / "orders.csv").write_text("price\n1\n2\n")
     lm = ScriptedLM(["answer = orders[5]['price']", "So the answer is 3."])
     result = solve("What do they cost?", lm, method=compose(fallback=True), files=[tmp_path / "orders.csv"])
     assert result.answer == "3" and len(lm.requests) == 2
-    assert [then for _, then in thens(result)] == ["coc-lm-state", "cot", ""]
+    assert [then for _, then in outcomes(result)] == ["coc-lm-state", "cot", ""]
     skipped = [event.error for event in result.trace.events if isinstance(event, Answer) and event.then == "cot"]
     assert (
         skipped[0] is not None
@@ -383,7 +384,7 @@ def test_the_ladder_does_not_have_the_model_run_a_program_over_files_it_cannot_s
     ],
     ids=["refuses", "bug", "guest dies", "no program", "no answer", "hole fails", "empty"],
 )
-def test_the_ladder_always_ends_in_an_answer(program: str) -> None:
+def test_fallbacks_always_end_in_an_answer(program: str) -> None:
     def reply(messages: Sequence[Message]) -> str:
         system, last = messages[0].content, messages[-1].content
         if "delta state:" in last:
@@ -394,61 +395,61 @@ def test_the_ladder_always_ends_in_an_answer(program: str) -> None:
             return "x" * 300
         return program
 
-    result = ladder(ScriptedLM(reply))
+    result = with_fallbacks(ScriptedLM(reply))
     assert (result.reason, result.answer) == ("answered", "5")
-    steps = [then for _, then in thens(result)]
+    steps = [then for _, then in outcomes(result)]
     assert steps[-3:] == ["coc-lm-state", "cot", ""]
     assert all(event.error is not None for event in result.trace.events if isinstance(event, Answer) and event.then)
 
 
-def test_a_hole_that_times_out_is_a_step_down() -> None:
+def test_timeout_of_a_hole_leads_to_a_fallback() -> None:
     def reply(messages: Sequence[Message]) -> str:
         if "call: weight" in messages[-1].content:
             raise LMError("the model took over 60 s to answer", is_transient=True)
         return "A: 5" if messages[0].content.startswith("You are given") else HOLE
 
-    result = ladder(ScriptedLM(reply))
+    result = with_fallbacks(ScriptedLM(reply))
     assert result.answer == "5"
-    assert thens(result) == [("error", "coc-lm-state"), ("answered", "")]
+    assert outcomes(result) == [("error", "coc-lm-state"), ("answered", "")]
 
 
-def test_a_tool_that_raises_is_a_step_down() -> None:
+def test_error_of_a_tool_leads_to_a_fallback() -> None:
     def weight(thing: str) -> float:
         raise OSError("the scales are broken")
 
-    result = ladder(model(HOLE, run="A: 5"), tools=[weight])
+    result = with_fallbacks(model(HOLE, run="A: 5"), tools=[weight])
     assert result.answer == "5"
     first = next(event for event in result.trace.events if isinstance(event, Answer))
     assert first.error is not None
     assert "the scales are broken" in first.error.message
 
 
-def test_when_every_rung_fails_there_is_a_reason() -> None:
-    result = ladder(model("```python\nanswer = 1 / 0\n```"))
+def test_result_has_the_reason_if_every_fallback_fails() -> None:
+    result = with_fallbacks(model("```python\nanswer = 1 / 0\n```"))
     assert result.reason == "error"
-    assert [then for _, then in thens(result)] == ["repair", "coc-lm-state", "cot", "direct", ""]
+    assert [then for _, then in outcomes(result)] == ["repair", "coc-lm-state", "cot", "direct", ""]
 
 
-def test_a_model_that_never_answered_is_an_error() -> None:
+def test_model_that_never_answers_is_an_error() -> None:
     def reply(messages: Sequence[Message]) -> str:
         raise LMError("nothing is there")
 
     with pytest.raises(LMError, match="nothing is there"):
-        ladder(ScriptedLM(reply))
+        with_fallbacks(ScriptedLM(reply))
 
 
-def test_a_spent_budget_is_not_a_step_down() -> None:
+def test_spent_budget_does_not_lead_to_a_fallback() -> None:
     from chainofcode.lm.wrappers import Budgeted
 
-    result = ladder(Budgeted(model("```python\nanswer = 1 / 0\n```"), calls=2))
+    result = with_fallbacks(Budgeted(model("```python\nanswer = 1 / 0\n```"), calls=2))
     assert result.reason == "limit:calls"
     ended = [event for event in result.trace.events if isinstance(event, Answer)]
     assert [answer.then for answer in ended if answer.reason == "limit:calls"] == [""]
 
 
-def test_a_spent_wall_clock_is_not_a_step_down() -> None:
+def test_wall_clock_limit_does_not_lead_to_a_fallback() -> None:
     limits = Limits(wall_seconds=0.5, run_seconds=30)
-    result = ladder(model("```python\nwhile True: pass\n```"), limits=limits)
+    result = with_fallbacks(model("```python\nwhile True: pass\n```"), limits=limits)
     ended = [event for event in result.trace.events if isinstance(event, Answer)]
     assert [(answer.reason, answer.then) for answer in ended] == [("limit:wall", "")]
 
@@ -470,37 +471,37 @@ def test_policy_paper_emulates_every_failing_line(program: str, replies: list[st
     assert solve("What?", lm, policy="paper").answer == answer
 
 
-# --- what a review found ------------------------------------------------------------------------------------------
+# --- regressions found in a review --------------------------------------------------------------------------------
 
 
-def test_an_answer_that_was_objected_to_is_better_than_none() -> None:
+def test_rejected_answer_is_kept_if_the_repair_fails() -> None:
     replies = ["```python\nanswer = 42\n```", "```python\nanswer = 1 / 0\n```"]
     assert solve("What?", ScriptedLM(replies), method=compose("coc", repairs=1)).answer == 42
     assert solve("What?", ScriptedLM(replies[:1]), method=compose("coc", repairs=1)).answer == 42
 
 
-def test_a_call_that_asks_nothing_is_asked_again_after_a_repair() -> None:
+def test_call_without_arguments_is_requested_again_after_a_repair() -> None:
     first = "```python\nn = 0\nwhile has_more():\n    n += undefined_number\nanswer = n\n```"
     second = "```python\nn = 0\nwhile has_more():\n    n += 1\nanswer = n\n```"
     lm = ScriptedLM([first, "true", second, "true", "false"])
     assert solve("How many?", lm, method=compose("coc", repairs=1)).answer == 1
 
 
-def test_a_value_that_does_not_fit_the_repaired_program_is_asked_for_again() -> None:
+def test_value_that_does_not_fit_the_repaired_program_is_replaced() -> None:
     first = "```python\nT = {'a': 1}\nk = label('x')\nj = str(k)\nanswer = T[j]\n```"
     second = "```python\nT = {'a': 1, 'b': 2}\nanswer = T[label('x')]\n```"
     lm = ScriptedLM([first, '"class A"', second, '"b"'])
     assert solve("Which?", lm, method=compose("coc", repairs=1)).answer == 2
 
 
-def test_a_vote_that_fails_is_one_vote_less() -> None:
+def test_failed_vote_is_not_counted() -> None:
     replies = iter(["```python\nanswer = 1 + 1\n```", LMError("down"), "```python\nanswer = 2 * 1\n```"])
 
     def reply(messages: Sequence[Message]) -> str:
-        said = next(replies)
-        if isinstance(said, Exception):
-            raise said
-        return said
+        item = next(replies)
+        if isinstance(item, Exception):
+            raise item
+        return item
 
     result = solve("What?", ScriptedLM(reply), method=compose("coc", votes=3))
     assert result.answer == 2
@@ -512,7 +513,7 @@ def test_a_vote_that_fails_is_one_vote_less() -> None:
         solve("What?", ScriptedLM(never), method=compose("coc", votes=3))
 
 
-def test_the_winning_program_is_the_traces_program() -> None:
+def test_trace_has_the_winning_program() -> None:
     replies = iter(
         ["```python\nanswer = 1 + 1\n```", "```python\nanswer = 7 * 7\n```", "```python\nanswer = 2 * 1\n```"]
     )
@@ -522,31 +523,31 @@ def test_the_winning_program_is_the_traces_program() -> None:
     assert "7" not in result.trace.program.source
 
 
-def test_the_step_down_of_try_python_is_in_the_trace() -> None:
+def test_trace_records_the_fallback_of_coc_try_lm() -> None:
     result = solve("How heavy?", model(HOLE, read="A: 5"), method="coc-try-lm")
-    assert thens(result) == [("emulation failed", "coc-lm"), ("answered", "")]
+    assert outcomes(result) == [("emulation failed", "coc-lm"), ("answered", "")]
 
 
-def test_react_forgets_the_answer_of_an_action_that_failed() -> None:
+def test_react_discards_the_answer_of_a_failed_action() -> None:
     replies = ["```python\nanswer = 5\nprint(1 / 0)\n```", "```python\nprint('still')\n```", "A: 6"]
     assert solve("What?", ScriptedLM(replies), method="react").answer == "6"
     replies = ["```python\nimport sys\nsys.exit()\n```", "A: 7"]
     assert solve("What?", ScriptedLM(replies), method="react").answer == "7"
 
 
-def test_a_critique_is_heard_without_repairs_being_asked_for() -> None:
+def test_critique_works_without_the_repairs_option() -> None:
     lm = ScriptedLM(["```python\nanswer = 6 + 7\n```", "It must multiply.", PLAIN])
     assert solve("What is 6 times 7?", lm, method=compose("coc", critique=True)).answer == 42
 
 
-def test_long_empty_replies_are_read_in_no_time() -> None:
+def test_long_replies_are_searched_quickly() -> None:
     started = time.monotonic()
     assert answer_in("x" + "\n" * 50_000 + "x" * 300) is None
     assert time.monotonic() - started < 5
     assert answer_in("The answer is 3.5. That is a lot.") == "3.5"
 
 
-def test_a_budget_spent_on_the_second_try_keeps_the_first_in_the_trace() -> None:
+def test_budget_spent_on_a_retry_keeps_the_first_call_in_the_trace() -> None:
     from chainofcode import run
     from chainofcode.lm.wrappers import Budgeted
 
@@ -562,7 +563,7 @@ JUDGING = "```python\nanswer = funnier(['a wet sock', 'a dry sock'])\n```"
 
 
 def voting(program: str, value: str, cot: str, direct: str) -> ScriptedLM:
-    """A model that answers as a writer of programs, as an emulator, as `cot` and as `direct`."""
+    """A model that writes the program, supplies the value, and answers for `cot` and for `direct`."""
 
     def reply(messages: Sequence[Message]) -> str:
         system, last = messages[0].content, messages[-1].content
@@ -575,7 +576,7 @@ def voting(program: str, value: str, cot: str, direct: str) -> ScriptedLM:
     return ScriptedLM(reply, in_flight=4)
 
 
-def test_a_choice_by_judgement_is_held_against_other_methods() -> None:
+def test_choice_by_judgement_is_put_to_a_vote_of_methods() -> None:
     result = solve(CHOICE, voting(JUDGING, "(A)", "(B)", "(B)"), method=compose("coc", fallback=True))
     assert result.answer == "(B)"
     answers = [event for event in result.trace.events if isinstance(event, Answer)]
@@ -583,12 +584,12 @@ def test_a_choice_by_judgement_is_held_against_other_methods() -> None:
     assert answers[-1].votes == {"(A)": 1, "(B)": 2}
 
 
-def test_the_program_wins_where_the_others_do_not_agree() -> None:
+def test_program_wins_if_the_other_methods_disagree() -> None:
     result = solve(CHOICE, voting(JUDGING, "(A)", "(A)", "(B)"), method=compose("coc", fallback=True))
     assert result.answer == "(A)"
 
 
-def test_words_of_an_option_count_as_its_letter() -> None:
+def test_text_of_an_option_counts_as_its_letter() -> None:
     result = solve(CHOICE, voting(JUDGING, "a dry sock", "(A)", "(B)"), method=compose("coc", fallback=True))
     assert (result.answer, result.trace.answer.votes) == ("a dry sock", {"(B)": 2, "(A)": 1})  # type: ignore[union-attr]
 
@@ -596,11 +597,11 @@ def test_words_of_an_option_count_as_its_letter() -> None:
 @pytest.mark.parametrize(
     ("question", "program"),
     [
-        (CHOICE, "```python\nanswer = '(A)' if len('wet') == 3 else '(B)'\n```"),  # Python alone worked it out
+        (CHOICE, "```python\nanswer = '(A)' if len('wet') == 3 else '(B)'\n```"),  # Python alone computed the answer
         ("How many are funny?", "```python\nanswer = 1 if is_funny('sock') else 0\n```"),  # not a choice
     ],
 )
-def test_other_answers_stand(question: str, program: str) -> None:
+def test_answers_without_judgement_or_choice_are_not_put_to_a_vote(question: str, program: str) -> None:
     lm = voting(program, "true", "(B)", "(B)")
     result = solve(question, lm, method=compose("coc", fallback=True))
     assert result.answer in ("(A)", 1)
@@ -608,7 +609,7 @@ def test_other_answers_stand(question: str, program: str) -> None:
     assert not result.trace.answer.votes
 
 
-def test_an_answer_stands_where_the_other_methods_fail() -> None:
+def test_answer_is_kept_if_the_other_methods_fail() -> None:
     def reply(messages: Sequence[Message]) -> str:
         if "delta state:" in messages[-1].content:
             return '{"value": "(A)"}'
@@ -620,7 +621,7 @@ def test_an_answer_stands_where_the_other_methods_fail() -> None:
     assert (result.answer, result.trace.answer.votes) == ("(A)", {"(A)": 1})  # type: ignore[union-attr]
 
 
-def test_an_answer_that_the_model_reads_off_a_program_is_no_work_of_python() -> None:
+def test_answer_of_coc_lm_is_put_to_a_vote() -> None:
     def reply(messages: Sequence[Message]) -> str:
         if "```python" in messages[-1].content:
             return "A: (A)"
@@ -642,10 +643,10 @@ def test_a_repeated_program_is_not_run_again() -> None:
     assert result.answer == 42
     assert len([event for event in result.trace.events if isinstance(event, Program)]) == 2
     assert [message.role for message in lm.requests[2]][-1] == "user"
-    assert "1 / 0" not in lm.requests[2][-1].content.partition("What went wrong")[0]  # a new start
+    assert "1 / 0" not in lm.requests[2][-1].content.partition("What went wrong")[0]  # the prompt starts afresh
 
 
-def test_a_repair_sees_the_variables() -> None:
+def test_repair_prompt_contains_the_variables() -> None:
     lm = ScriptedLM(["```python\nfound = [3, 4]\nanswer = found[9]\n```", "```python\nanswer = len('ab')\n```"])
     assert solve("What?", lm, method=compose("coc", repairs=1)).answer == 2
     assert "found = [3, 4]" in lm.requests[1][-1].content
@@ -666,19 +667,19 @@ def test_a_repair_sees_the_variables() -> None:
         ("A sock", ""),
     ],
 )
-def test_the_option_that_an_answer_is(answer: Any, option: str) -> None:
+def test_option_chosen_by_an_answer(answer: Any, option: str) -> None:
     assert chosen(answer, options_in(CHOICE)) == option
     assert chosen(10**5000, options_in(CHOICE)) == ""
 
 
-def test_a_number_that_python_does_not_write_is_none_of_the_options() -> None:
+def test_number_too_long_for_python_to_print_is_not_an_option() -> None:
     lm = ScriptedLM(["```python\nanswer = 10 ** 5000\n```", "```python\nanswer = '(' + 'B)'\n```"])
     assert solve(CHOICE, lm, method=compose("coc", repairs=1)).answer == "(B)"
     lm = ScriptedLM(lambda messages: "```python\nanswer = 10 ** 5000\n```")
     assert solve(CHOICE, lm, method=compose("coc", votes=2)).answer == 10**5000
 
 
-def test_an_answer_that_is_none_of_the_options_is_repaired() -> None:
+def test_answer_outside_the_options_leads_to_a_repair() -> None:
     lm = ScriptedLM(["```python\nanswer = 'a' + ' shoe'\n```", "```python\nanswer = '(' + 'B)'\n```"])
     assert solve(CHOICE, lm, method=compose("coc", repairs=1)).answer == "(B)"
     assert "none of the options: (A), (B)" in lm.requests[1][-1].content

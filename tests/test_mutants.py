@@ -1,4 +1,4 @@
-"""bench/mutants.py: its list of defects fits the source, and a flaky test notices nothing."""
+"""bench/mutants.py: the list of defects matches the source, and failures of flaky tests do not count."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def test_every_defect_can_be_planted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "told"),
+    ("before", "message"),
     [
         ("return 3 * x", "contains this 0 times"),
         ("x", "contains this 2 times"),
         ("return 2 * x\n", "was never closed"),
     ],
 )
-def test_defects_that_fit_no_more_are_listed(tmp_path: Path, before: str, told: str) -> None:
+def test_outdated_defects_are_reported(tmp_path: Path, before: str, message: str) -> None:
     (tmp_path / "double.py").write_text(SOURCE)
     mutant = mutants.Mutant("no more", "double.py", ("test_none",), before, "return (\n")
     problem, missing = mutants.check([mutant], tmp_path)
-    assert problem.startswith("no more: ") and told in problem
+    assert problem.startswith("no more: ") and message in problem
     assert missing == "no more: test_none not found"
 
 
@@ -71,14 +71,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> mutants.Copy:
         ("4 * x", "SURVIVES", "(failed once: tests/test_double.py::test_flaky)"),
     ],
 )
-def test_a_failure_must_repeat(copy: mutants.Copy, after: str, state: str, by: str) -> None:
+def test_flaky_failure_does_not_count_as_noticed(copy: mutants.Copy, after: str, state: str, by: str) -> None:
     mutant = mutants.Mutant("another factor", "double.py", ("test_double",), "2 * x", after)
     verdict = copy.verdict(mutant)
     assert (verdict.state, verdict.by) == (state, by)
     assert mutants.logged(f"SURVIVES\t1.0\tanother factor\t\n{verdict.line()}\n")["another factor"].by == by
 
 
-def test_a_test_that_always_fails_notices_nothing(copy: mutants.Copy) -> None:
+def test_failing_test_does_not_count_as_noticed(copy: mutants.Copy) -> None:
     mutant = mutants.Mutant("another factor", "double.py", ("test_always", "test_double"), "2 * x", "3 * x")
     assert copy.verdict(mutant).by == "tests/test_double.py::test_sound"
     assert copy.verdict(mutant, "tests/test_double.py::test_gone").by == "tests/test_double.py::test_sound"

@@ -1,4 +1,4 @@
-"""Notebooks, with IPython's own shell: the cell magic, what goes in and comes back, and how results look."""
+"""Notebooks, with IPython's shell: the cell magic, its inputs and results, and how results are displayed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def model(tmp_path: Path) -> str:
     return f"scripted:{tmp_path / 'script.jsonl'}"
 
 
-def test_a_question(shell: Any, model: str) -> None:
+def test_cell_with_a_question(shell: Any, model: str) -> None:
     shell.user_ns["things"] = ["fig", "saw"]
     result = shell.run_cell(f"%%coc --model {model} --input things --type int\nHow many are fruit?").result
     assert isinstance(result, Result)
@@ -49,16 +49,16 @@ def test_a_question(shell: Any, model: str) -> None:
     assert shell.user_ns["_coc"] is result
 
 
-def test_a_program_finds_the_variables_that_it_names(shell: Any, model: str) -> None:
+def test_program_reads_variables_of_the_notebook(shell: Any, model: str) -> None:
     shell.run_cell("things, other, f, answer = ['fig'], {1, 2}, print, 7")
     result = shell.run_cell(f"%%coc --program --model {model}\nanswer = [len(other), *map(is_fruit, things)]").result
     assert result.answer == shell.user_ns["answer"] == [2, True]
     assert sorted(result.trace.inputs) == ["other", "things"]
-    again = shell.run_cell("%%coc --program\nanswer = things * 2").result  # no model, and none needed
+    again = shell.run_cell("%%coc --program\nanswer = things * 2").result  # no model is needed
     assert again.answer == ["fig", "fig"]
 
 
-def test_without_an_answer_there_is_none(shell: Any) -> None:
+def test_failed_cell_sets_answer_to_none(shell: Any) -> None:
     shell.run_cell("%%coc --program\nanswer = 1")
     assert shell.user_ns["answer"] == 1
     result = shell.run_cell("%%coc --program\nanswer = 1 / 0").result
@@ -68,7 +68,7 @@ def test_without_an_answer_there_is_none(shell: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("--program --input nope", "there is no variable 'nope'"),
         ("--program --input thing", "a value of type object"),
@@ -78,15 +78,15 @@ def test_without_an_answer_there_is_none(shell: Any) -> None:
         ("--model scripted:/dev/null --type magic", "unknown answer type"),
     ],
 )
-def test_mistakes(shell: Any, line: str, told: str) -> None:
+def test_invalid_options(shell: Any, line: str, message: str) -> None:
     shell.user_ns["thing"] = object()
     done = shell.run_cell(f"%%coc {line}\nanswer = 1")
     error = done.error_in_exec or done.error_before_exec
-    assert told in str(error)
+    assert message in str(error)
     assert shell.user_ns.get("answer") is None
 
 
-def test_in_a_running_loop(shell: Any) -> None:
+def test_cell_in_a_running_event_loop(shell: Any) -> None:
     async def main() -> None:
         assert shell.run_cell("%%coc --program\nanswer = 6 * 7").result.answer == 42
 
@@ -103,11 +103,11 @@ def test_an_interrupt_ends_the_program(shell: Any) -> None:
     assert shell.run_cell("%%coc --program\nanswer = 1").result.answer == 1
 
 
-# --- how results look ---------------------------------------------------------------------------------------------
+# --- how results are displayed ------------------------------------------------------------------------------------
 
 
 class Tags(html.parser.HTMLParser):
-    """Which elements and attributes there are, that they are closed, and the text."""
+    """The elements, attributes and text of an HTML fragment; checks that all elements are closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -153,10 +153,10 @@ def test_results_and_traces_have_html() -> None:
     assert "5 Python steps" in text and "1 LM call" in text and "hello" in text
     assert repr(result.trace) == f"<Trace answered: {len(result.trace.steps)} steps, 1 LM calls>"
     style = result._repr_html_()
-    assert "color:inherit" in style and "color:#" not in style  # readable on light pages and on dark ones
+    assert "color:inherit" in style and "color:#" not in style  # readable on light and dark pages
 
 
-def test_everything_said_is_escaped() -> None:
+def test_all_text_is_escaped_in_html() -> None:
     program = f"x = say()\nprint(x)\nanswer = x + {HOSTILE!r}  # {HOSTILE[:40]}"
     text = shown(run(program, lambda pause: HOSTILE)).text
     assert "<script>alert(1)</script>" in text
@@ -166,20 +166,20 @@ def test_everything_said_is_escaped() -> None:
     shown(Trace())
 
 
-def test_long_traces_are_cut() -> None:
+def test_long_traces_are_truncated() -> None:
     result = run("n = 0\n" + "n += 1\n" * 500 + "answer = 'x' * 100000")
     assert len(result._repr_html_()) < 300_000
     assert "302 more steps" in shown(result).text
 
 
-def test_ipython_shows_it(shell: Any) -> None:
+def test_ipython_displays_html_and_text(shell: Any) -> None:
     result = run("answer = 1")
     data, _ = shell.display_formatter.format(result)
     assert data["text/html"] == result._repr_html_()
     assert data["text/plain"].startswith("<Result answered")
 
 
-def test_cells_outside_a_notebook() -> None:
+def test_cells_class_outside_a_notebook() -> None:
     from chainofcode.notebook import Cells
 
     variables: dict[str, Any] = {}
@@ -191,26 +191,26 @@ def test_cells_outside_a_notebook() -> None:
 
 
 def test_run_and_solve_work_inside_a_running_event_loop() -> None:
-    """As in a cell of Jupyter, whose loop is running; failures reach the caller."""
+    """As in a cell of Jupyter, where an event loop is running; errors reach the caller."""
 
     async def cell() -> tuple[Any, Any]:
-        asked = ScriptedLM(["```python\nanswer = int('6') * 7\n```"])
+        lm = ScriptedLM(["```python\nanswer = int('6') * 7\n```"])
         with pytest.raises(InputError):
-            solve("How many?", asked, method="none of them")
-        return run("answer = 40 + 2").answer, solve("How many?", asked).answer
+            solve("How many?", lm, method="none of them")
+        return run("answer = 40 + 2").answer, solve("How many?", lm).answer
 
     assert asyncio.run(cell()) == (42, 42)
 
 
-def test_an_error_of_the_user_is_one_line(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_are_one_line(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell("%%coc --program --input missing\nanswer = missing")
-    said = capsys.readouterr()
-    told = [line for line in (said.out + said.err).splitlines() if line.strip()]
-    assert len(told) == 1 and told[0].startswith("InputError: "), told
+    output = capsys.readouterr()
+    lines = [line for line in (output.out + output.err).splitlines() if line.strip()]
+    assert len(lines) == 1 and lines[0].startswith("InputError: "), lines
 
 
-def test_a_real_kernel_runs_programs_and_shortens_errors(tmp_path: Path) -> None:
-    """In Jupyter's own kernel, whose event loop is running while a cell runs."""
+def test_jupyter_kernel_runs_programs_and_shortens_errors(tmp_path: Path) -> None:
+    """In Jupyter's kernel, whose event loop is running while a cell runs."""
     manager = pytest.importorskip("jupyter_client.manager", reason="jupyter_client is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel is not installed")
     kernel, client = manager.start_new_kernel(kernel_name="python3", startup_timeout=120, cwd=str(tmp_path))
@@ -232,9 +232,9 @@ def test_a_real_kernel_runs_programs_and_shortens_errors(tmp_path: Path) -> None
         assert cell("run('answer = 40 + 2').answer")[1] == "42"
         assert cell("%load_ext chainofcode.notebook")[0]["status"] == "ok"
         assert cell("%%coc --program\nanswer = 6 * 7")[0]["status"] == "ok"
-        said = cell("%%coc --program --input missing\nanswer = missing")[1]
-        told = [line for line in said.splitlines() if line.strip()]
-        assert len(told) == 1 and "InputError" in told[0], told
+        output = cell("%%coc --program --input missing\nanswer = missing")[1]
+        lines = [line for line in output.splitlines() if line.strip()]
+        assert len(lines) == 1 and "InputError" in lines[0], lines
     finally:
         client.stop_channels()
         kernel.shutdown_kernel(now=True)

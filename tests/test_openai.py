@@ -1,4 +1,4 @@
-"""OpenAI's protocol against a real llama.cpp server, and against one that misbehaves: nothing hangs, nothing leaks."""
+"""OpenAI's protocol with a real llama.cpp server, and with misbehaving ones: no request hangs, and no key leaks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chainofcode.lm.wrappers import Budgeted, Retried
 pytest.importorskip("openai", reason="the extra `openai` is not installed")
 KEY = "sk-very-secret-0123456789"
 ASK = [Message("system", "You are brief."), Message("user", "Is a fig a fruit?")]
-PROMPT_TOKENS = sum(len(message.content) for message in ASK) // 4  # as they are estimated
+PROMPT_TOKENS = sum(len(message.content) for message in ASK) // 4  # as the client estimates them
 GOOD = {
     "choices": [{"message": {"role": "assistant", "content": "true"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}},
@@ -52,14 +52,14 @@ def test_a_real_server(small_model: str) -> None:
         (reply,) = ask(remote, schema={"type": "boolean"}, max_tokens=10)
         assert json.loads(reply.text) in (True, False)
         assert reply.usage.prompt_tokens > 10
-        assert reply.usage.dollars is None  # nobody knows its price, which is not nothing
+        assert reply.usage.dollars is None  # an unknown price is not 0
         (cut,) = ask(remote, max_tokens=3)
         assert cut.finish_reason == "length"
         with pytest.raises(LMError, match="rejects the key"):
             ask(OpenAILM("any", base_url=f"http://127.0.0.1:{server._port}/v1", api_key="wrong"))
 
 
-def test_what_is_asked_and_answered(endpoint: Any) -> None:
+def test_request_and_reply(endpoint: Any) -> None:
     (reply,) = ask(lm(endpoint), schema={"type": "boolean"}, stop=["\n"], seed=7, max_tokens=50, temperature=0.5)
     assert (reply.text, reply.finish_reason) == ("true", "stop")
     assert reply.usage == Usage(1, 12, 3, None, 8)
@@ -70,7 +70,7 @@ def test_what_is_asked_and_answered(endpoint: Any) -> None:
     assert body["response_format"]["json_schema"]["schema"] == {"type": "boolean"}
 
 
-def test_parts_of_a_turn_are_joined(endpoint: Any) -> None:
+def test_consecutive_messages_of_a_role_are_joined(endpoint: Any) -> None:
     parts = [("system", "a"), ("system", "b"), ("user", "c"), ("assistant", "d"), ("user", "e"), ("user", "f")]
     asyncio.run(lm(endpoint).complete([Message(role, text) for role, text in parts]))  # type: ignore[arg-type]
     assert [(turn["role"], turn["content"]) for turn in endpoint.seen[0][1]["messages"]] == [
@@ -78,7 +78,7 @@ def test_parts_of_a_turn_are_joined(endpoint: Any) -> None:
     ]  # fmt: skip
 
 
-def test_an_endpoint_without_schemas_is_asked_without(endpoint: Any) -> None:
+def test_schema_is_omitted_if_the_endpoint_rejects_it(endpoint: Any) -> None:
     endpoint.script[:] = [lambda e: e.reply(400, b'{"error": {"message": "response_format is not supported"}}'), GOOD]
     model = lm(endpoint)
     assert ask(model, schema={"type": "boolean"})[0].text == "true"
@@ -86,9 +86,9 @@ def test_an_endpoint_without_schemas_is_asked_without(endpoint: Any) -> None:
     assert ["response_format" in body for _, body in endpoint.seen] == [True, False, False]
 
 
-def test_a_model_without_temperatures_is_asked_without(endpoint: Any) -> None:
-    said = b'{"error": {"message": "Unsupported value: \'temperature\' does not support 0.0 with this model."}}'
-    endpoint.script[:] = [lambda e: e.reply(400, said), GOOD]
+def test_temperature_is_omitted_if_the_model_rejects_it(endpoint: Any) -> None:
+    error = b'{"error": {"message": "Unsupported value: \'temperature\' does not support 0.0 with this model."}}'
+    endpoint.script[:] = [lambda e: e.reply(400, error), GOOD]
     model = lm(endpoint)
     assert [ask(model, schema={"type": "boolean"})[0].text for _ in range(2)] == ["true", "true"]
     assert ["temperature" in body for _, body in endpoint.seen] == [True, False, False]
@@ -102,14 +102,14 @@ def test_a_model_without_temperatures_is_asked_without(endpoint: Any) -> None:
         ({"message": "`temperature` is deprecated"}, [True, False, False], [True, True, True]),
         ({"message": "Unknown parameter: 'temperature'"}, [True, False, False], [True, True, True]),
         ({"message": "'response_format' is not supported", "param": "response_format"}, [True] * 3, [True, False, False]),
-        # One schema that is refused says nothing about another.
+        # If one schema is rejected, another may be accepted.
         ({"message": "Invalid schema for response_format 'value'", "param": "response_format"}, [True] * 3, [True, False, True]),
         ({"message": "failed to parse grammar"}, [True] * 3, [True, False, True]),
-        # A word of prose is not the name of a field.
+        # A word in prose is not the name of a field.
         ({"message": "the oven's temperature is high; this is not supported"}, [True] * 3, [True, False, True]),
     ],
 )  # fmt: skip
-def test_what_is_refused_is_left_out(
+def test_rejected_fields_are_omitted_from_later_requests(
     endpoint: Any, error: dict[str, str], temperatures: list[bool], schemas: list[bool]
 ) -> None:
     endpoint.script[:] = [lambda e: e.reply(400, json.dumps({"error": error}).encode()), GOOD]
@@ -123,7 +123,7 @@ def test_what_is_refused_is_left_out(
 @pytest.mark.parametrize(
     "error", [{"message": "too long for temperature"}, {"message": "too long", "param": "messages"}]
 )
-def test_what_fails_for_another_reason_switches_nothing_off(endpoint: Any, error: dict[str, str]) -> None:
+def test_unrelated_errors_do_not_disable_fields(endpoint: Any, error: dict[str, str]) -> None:
     bad = json.dumps({"error": error}).encode()
     tries = 1 if "param" in error else 2
     endpoint.script[:] = [*[lambda e: e.reply(400, bad)] * tries, GOOD]
@@ -135,7 +135,7 @@ def test_what_fails_for_another_reason_switches_nothing_off(endpoint: Any, error
     assert {"temperature", "response_format"} <= endpoint.seen[-1][1].keys()
 
 
-def test_a_refused_schema_is_remembered(endpoint: Any) -> None:
+def test_rejected_schema_is_remembered(endpoint: Any) -> None:
     endpoint.script[:] = [lambda e: e.reply(400, b'{"error": {"message": "bad grammar"}}'), GOOD]
     model = lm(endpoint)
     for _ in range(2):
@@ -143,7 +143,7 @@ def test_a_refused_schema_is_remembered(endpoint: Any) -> None:
     assert ["response_format" in body for _, body in endpoint.seen] == [True, False, False]
 
 
-def test_a_login_in_the_url_is_not_told(endpoint: Any) -> None:
+def test_credentials_in_the_url_are_not_in_errors(endpoint: Any) -> None:
     url = endpoint.url.replace("http://", "http://someone:hunter2-hunter2@")
     for status, words in ((401, "rejects the key"), (404, "model 'm' not found"), (503, "fails with 503: down, [key]")):
         endpoint.script[:] = [lambda e, status=status: e.reply(status, b"down, hunter2-hunter2")]
@@ -156,14 +156,14 @@ def test_a_login_in_the_url_is_not_told(endpoint: Any) -> None:
 
 
 @pytest.mark.parametrize("key", ["ollama", "k", "sk"])
-def test_a_placeholder_is_no_secret(endpoint: Any, key: str) -> None:
-    said = "run ollama serve: 8192 tokens asked for, task skipped"
-    endpoint.script[:] = [lambda e: e.reply(503, said.encode())]
-    with pytest.raises(LMError, match=said):
+def test_placeholder_keys_are_not_redacted(endpoint: Any, key: str) -> None:
+    message = "run ollama serve: 8192 tokens asked for, task skipped"
+    endpoint.script[:] = [lambda e: e.reply(503, message.encode())]
+    with pytest.raises(LMError, match=message):
         ask(OpenAILM("m", base_url=endpoint.url, api_key=key))
 
 
-def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
+def test_requests_to_busy_endpoints_are_retried(endpoint: Any) -> None:
     endpoint.script[:] = [
         lambda e: e.reply(429, b'{"error": {"message": "slow down"}}', Retry_After="0.4"),
         lambda e: e.reply(500, b"oops"),
@@ -181,16 +181,16 @@ def test_a_compressed_reply(endpoint: Any) -> None:
     assert endpoint.seen[0][0]["accept-encoding"] == "gzip, deflate"
 
 
-def test_more_replies_than_asked_for(endpoint: Any) -> None:
-    """Each would be recorded together with its prompt: one reply could fill the disk."""
+def test_surplus_replies_are_dropped(endpoint: Any) -> None:
+    """Each reply is recorded with its prompt, so that a response with many replies could fill the disk."""
     endpoint.script[:] = [{"choices": GOOD["choices"] * 1000, "usage": GOOD["usage"]}]
     assert len(ask(lm(endpoint))) == 1
     assert len(ask(lm(endpoint), n=3)) == 3
 
 
-def test_impossible_counts_of_tokens(endpoint: Any) -> None:
-    told = {"prompt_tokens": -10, "completion_tokens": 10**30, "prompt_tokens_details": {"cached_tokens": 10**30}}
-    endpoint.script[:] = [{**GOOD, "usage": told}]
+def test_impossible_token_counts_are_clamped(endpoint: Any) -> None:
+    usage = {"prompt_tokens": -10, "completion_tokens": 10**30, "prompt_tokens_details": {"cached_tokens": 10**30}}
+    endpoint.script[:] = [{**GOOD, "usage": usage}]
     used = ask(OpenAILM("gpt-4o-mini", base_url=endpoint.url, api_key=KEY))[0].usage
     assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (PROMPT_TOKENS, 10**9, PROMPT_TOKENS)
 
@@ -210,8 +210,8 @@ def test_impossible_counts_of_tokens(endpoint: Any) -> None:
         ({"prompt_tokens": 1e308}, 10**9),
     ],
 )
-def test_a_reply_with_malformed_counts_is_not_asked_for_again(endpoint: Any, usage: Any, tokens: int) -> None:
-    """It was paid for, and its tokens are estimated."""
+def test_reply_with_malformed_counts_is_not_retried(endpoint: Any, usage: Any, tokens: int) -> None:
+    """The reply was paid for; its tokens are estimated."""
     endpoint.script[:] = [{**GOOD, "usage": usage}]
     reply = ask(Retried(lm(endpoint)))[0]
     assert reply.text == "true"
@@ -219,7 +219,7 @@ def test_a_reply_with_malformed_counts_is_not_asked_for_again(endpoint: Any, usa
     assert len(endpoint.seen) == 1
 
 
-def test_a_budget_holds_where_no_usage_is_reported(endpoint: Any) -> None:
+def test_budget_applies_if_no_usage_is_reported(endpoint: Any) -> None:
     endpoint.script[:] = [{"choices": GOOD["choices"]}]
     model = Budgeted(lm(endpoint), tokens=3 * PROMPT_TOKENS)
     for _ in range(3):
@@ -234,12 +234,12 @@ def test_a_budget_holds_where_no_usage_is_reported(endpoint: Any) -> None:
     [
         (cut, "the request to openai:some-model failed", True),
         (drip, "took over 1 s", True),
-        (lambda e: e.reply(200, b"this is no JSON"), "no reply", True),
-        (lambda e: e.reply(200, b'{"choices": "none"}'), "no reply", True),
+        (lambda e: e.reply(200, b"this is no JSON"), "malformed reply", True),
+        (lambda e: e.reply(200, b'{"choices": "none"}'), "malformed reply", True),
         (lambda e: e.reply(200, b'{"choices": []}'), "without a choice", True),
-        (lambda e: e.reply(200, b'{"choices": [{"message": {"content": 5}}]}'), "no reply", True),
-        (lambda e: e.reply(200, b'[' * 100_000), "no reply", True),
-        (lambda e: e.reply(200, b'{"choices": [{"message": {"content": "\xff"}}]}'), "no reply", True),
+        (lambda e: e.reply(200, b'{"choices": [{"message": {"content": 5}}]}'), "malformed reply", True),
+        (lambda e: e.reply(200, b'[' * 100_000), "malformed reply", True),
+        (lambda e: e.reply(200, b'{"choices": [{"message": {"content": "\xff"}}]}'), "malformed reply", True),
         (lambda e: e.reply(400, b'{"error": {"message": "\xff"}}'), "rejects the request with 400", False),
         (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
         (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "OPENAI_API_KEY", False),
@@ -252,7 +252,7 @@ def test_a_budget_holds_where_no_usage_is_reported(endpoint: Any) -> None:
     ],
     ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "no UTF-8", "no UTF-8 in an error", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
 )  # fmt: skip
-def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
+def test_misbehaving_endpoints(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
     endpoint.script[:] = [act]
     started = time.monotonic()
     with pytest.raises(LMError) as caught:
@@ -264,13 +264,13 @@ def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transi
     assert KEY not in repr(caught.value.__context__)
 
 
-def test_nobody_is_there() -> None:
+def test_unreachable_endpoint() -> None:
     with pytest.raises(LMError, match="cannot be reached") as caught:
         ask(OpenAILM("m", base_url="http://127.0.0.1:9/v1", api_key=KEY))
     assert caught.value.is_transient
 
 
-def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_from_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert ask(OpenAILM("m"))[0].text == "true"
@@ -280,6 +280,6 @@ def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None
 def test_known_prices(endpoint: Any) -> None:
     known = OpenAILM("gpt-4o-mini", api_key=KEY)
     assert known.dollars(1000, 100) == pytest.approx(0.00021)
-    assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00015)  # what is remembered there costs half
-    assert known.dollars(10, 10, cached=2000) is None  # numbers that cannot be
+    assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00015)  # cached tokens cost half
+    assert known.dollars(10, 10, cached=2000) is None  # more cached tokens than tokens
     assert lm(endpoint).dollars(1000, 100) is None

@@ -1,4 +1,4 @@
-"""Overlap changes nothing but the time: overlapped runs, sequential runs and plain CPython agree."""
+"""Overlap changes only the time: overlapped runs, sequential runs and plain CPython agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from chainofcode import Jail, Result, arun
 COUNT = random_programs(50, 300)
 SIZE = 25
 AT_ONCE = 4
-WAYS = (0, 7, 8)  # seeds: early values; gathered, without values for wasted calls; gathered and late
+WAYS = (0, 7, 8)  # seeds for `compare`: early values; gathered, without values for wasted calls; gathered and late
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,11 @@ def compare_all(sources: dict[int, str], plains: list[Plain], jail: Jail) -> dic
     async def run() -> list[Compared]:
         slots = asyncio.Semaphore(AT_ONCE)
 
-        async def one(seed: int, plain: Plain) -> Compared:
+        async def compare_one(seed: int, plain: Plain) -> Compared:
             async with slots:
                 return await compare(sources[seed], jail, plain, seed)
 
-        return await asyncio.gather(*map(one, sources, plains))
+        return await asyncio.gather(*map(compare_one, sources, plains))
 
     return dict(zip(sources, asyncio.run(run()), strict=True))
 
@@ -49,22 +49,22 @@ def compare_all(sources: dict[int, str], plains: list[Plain], jail: Jail) -> dic
 def test_random_programs(start: int, jail: Jail) -> None:
     sources = {seed: program(seed).source for seed in range(start, min(start + SIZE, COUNT))}
     compared = compare_all(sources, run_all(sources.values()), jail)
-    different = {seed: one.differences for seed, one in compared.items() if one.differences}
-    told = [f"seed {seed}: {found[0]}" for seed, found in different.items()]
+    different = {seed: result.differences for seed, result in compared.items() if result.differences}
+    summary = [f"seed {seed}: {found[0]}" for seed, found in different.items()]
     sample = sources[min(different)] if different else ""
-    assert not different, "\n".join([f"{len(different)} of {len(sources)} programs differ", *told, "", sample])
-    calls, ahead = sum(one.calls for one in compared.values()), sum(one.ahead for one in compared.values())
+    assert not different, "\n".join([f"{len(different)} of {len(sources)} programs differ", *summary, "", sample])
+    calls, ahead = sum(result.calls for result in compared.values()), sum(result.ahead for result in compared.values())
     assert ahead > calls / 5  # otherwise nothing overlapped and the test is vacuous
 
 
-def test_the_generator_is_diverse() -> None:
+def test_generated_programs_are_diverse() -> None:
     """Every feature and every undefined function occurs in many programs, which end in different ways and lengths."""
     programs = [program(seed) for seed in range(600)]
-    used = Counter(name for one in programs for name in set(one.features))
+    used = Counter(name for generated in programs for name in set(generated.features))
     assert [name for name in FEATURES if used[name] < 4] == []
     assert len(FEATURES) > 100
-    plains = run_all(one.source for one in programs)
-    assert [one.seed for one, plain in zip(programs, plains, strict=True) if plain.error == "no end"] == []
+    plains = run_all(generated.source for generated in programs)
+    assert [generated.seed for generated, plain in zip(programs, plains, strict=True) if plain.error == "no end"] == []
     called = Counter(name for plain in plains for name in {call.partition("(")[0] for call in plain.calls})
     assert [name for name in HOLES if called[name] < 20] == []
     assert len({plain.answer + plain.error for plain in plains}) > 590
@@ -77,12 +77,12 @@ def test_the_generator_is_diverse() -> None:
     assert numbers[-1] < 500
 
 
-# --- programs by hand ---------------------------------------------------------------------------------------------
+# --- handwritten programs -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", effects())
-def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
+def test_effects_happen_once_and_in_program_order(name: str, jail: Jail) -> None:
     source = effects()[name]
     (plain,) = run_all([source])
     assert plain.error == ""
@@ -93,7 +93,7 @@ def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_what_processes_share_is_used_once(name: str, jail: Jail) -> None:
+def test_shared_resources_are_used_once(name: str, jail: Jail) -> None:
     (plain,) = run_all([SHARING[name]])
     assert plain.error == ""
     for seed in WAYS:
@@ -131,7 +131,7 @@ def test_tools_are_called_as_often_as_the_program_does(name: str, jail: Jail) ->
 
 
 @pytest.mark.parametrize("name", endless())
-def test_work_behind_an_exit_does_not_delay_the_end(name: str, jail: Jail) -> None:
+def test_work_after_an_exit_does_not_delay_the_end(name: str, jail: Jail) -> None:
     source = endless()[name]
     began = time.perf_counter()
     sequential = asyncio.run(arun(source, Late(), sandbox=jail, limits=LIMITS, in_flight=1))
@@ -143,7 +143,7 @@ def test_work_behind_an_exit_does_not_delay_the_end(name: str, jail: Jail) -> No
     assert ended - between < between - began + 2
 
 
-def test_programs_by_hand_are_all_different() -> None:
+def test_handwritten_programs_are_distinct() -> None:
     sources = [*effects().values(), *endless().values(), *CASES.values()]
     sources += [*SHARING.values(), *SCRATCH.values(), *TOOLS.values()]
     assert len({source.strip() for source in sources}) == len(sources) > 250

@@ -1,4 +1,4 @@
-"""The page of a trace as a file to share, in a real browser; hostile text stays text."""
+"""The page of a trace as an HTML file, in a real browser; hostile text stays text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import ALL_HOSTILE, ELEMENTS, PIXEL, UNNAMED, Seen, hostile_trace, is_harmless
+from browsing import ALL_HOSTILE, ELEMENTS, PIXEL, UNNAMED, Seen, assert_harmless, hostile_trace
 from conftest import ROOT
 
 from chainofcode.program import Program, Statement
@@ -38,22 +38,22 @@ def fruit_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     return path.as_uri()
 
 
-# --- a file to share ----------------------------------------------------------------------------------------------
+# --- an HTML file -------------------------------------------------------------------------------------------------
 
 
-def test_answer_comes_first_and_nothing_is_asked_of_anyone(seen: Seen, fruit_file: str) -> None:
-    asked: list[str] = []
-    seen.page.on("request", lambda request: asked.append(request.url))
+def test_file_shows_the_answer_first_and_sends_no_requests(seen: Seen, fruit_file: str) -> None:
+    requests: list[str] = []
+    seen.page.on("request", lambda request: requests.append(request.url))
     seen.page.goto(fruit_file)
     assert seen.text("#said") == "2 of 4 are fruit"
     assert "13 Python steps" in seen.text("#facts") and "4 LM calls" in seen.text("#facts")
     assert seen.text("#where") == "17 / 17"
     assert not seen.page.locator("#ask").is_visible() and not seen.page.locator("#runs").is_visible()
-    assert [url for url in asked if not url.startswith("data:")] == [fruit_file]
+    assert [url for url in requests if not url.startswith("data:")] == [fruit_file]
     assert seen.complaints == []
 
 
-def test_steps_by_keys_buttons_and_slider(seen: Seen, fruit_file: str) -> None:
+def test_stepping_with_keys_buttons_and_slider(seen: Seen, fruit_file: str) -> None:
     seen.page.goto(fruit_file)
     seen.page.keyboard.press("Home")
     assert seen.text("#where") == "0 / 17" and "nothing yet" in seen.text("#state")
@@ -87,14 +87,14 @@ def test_space_plays_and_stops(seen: Seen, fruit_file: str) -> None:
     assert seen.text("#where") == stopped
 
 
-def test_looking_at_a_value_shows_what_it_depends_on(seen: Seen, fruit_file: str) -> None:
+def test_hovering_over_a_line_shows_its_dependencies(seen: Seen, fruit_file: str) -> None:
     seen.page.goto(fruit_file)
     seen.page.hover(".line[data-line='4'] .source")
     seen.wait_for("document.querySelector('.lines.slicing')")
     marked = seen.page.locator(".line.in-slice").evaluate_all("rows => rows.map(row => Number(row.dataset.line))")
     assert 4 in marked and 3 in marked and 1 in marked and 2 not in marked and 6 not in marked
     seen.shows("#slice-text", "depends on")
-    seen.page.keyboard.press("ArrowLeft")  # steps are seen whole, wherever the pointer rests
+    seen.page.keyboard.press("ArrowLeft")  # stepping hides the slice, even if the pointer rests on a line
     seen.wait_for("!document.querySelector('.lines.slicing')")
     seen.page.wait_for_timeout(200)
     assert seen.page.locator(".lines.slicing").count() == 0
@@ -109,7 +109,7 @@ def test_looking_at_a_value_shows_what_it_depends_on(seen: Seen, fruit_file: str
     seen.wait_for("!document.querySelector('.lines.slicing')")
 
 
-def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, fruit_file: str) -> None:
+def test_narrow_step_list_truncates_the_call_not_the_value(seen: Seen, fruit_file: str) -> None:
     seen.page.set_viewport_size({"width": 660, "height": 800})
     seen.page.goto(fruit_file)
     seen.page.keyboard.press("Home")
@@ -122,7 +122,7 @@ def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, frui
     assert True not in seen.page.evaluate(cut % ".call")
 
 
-def test_lines_are_walked_by_keys(seen: Seen, fruit_file: str) -> None:
+def test_lines_are_reachable_by_keyboard(seen: Seen, fruit_file: str) -> None:
     seen.page.goto(fruit_file)
     seen.page.focus(".line[data-line='1']")
     for _ in range(3):
@@ -140,7 +140,7 @@ def test_lines_are_walked_by_keys(seen: Seen, fruit_file: str) -> None:
     assert seen.page.locator(".editor").count() == 0
 
 
-def test_light_and_dark(browser: Any, fruit_file: str) -> None:
+def test_theme_button_switches_colours(browser: Any, fruit_file: str) -> None:
     for scheme in ("light", "dark"):
         seen = Seen(browser, color_scheme=scheme, reduced_motion="reduce")
         seen.page.goto(fruit_file)
@@ -152,7 +152,7 @@ def test_light_and_dark(browser: Any, fruit_file: str) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_nothing_sticks_out(browser: Any, fruit_file: str, width: int) -> None:
+def test_page_fits_the_window(browser: Any, fruit_file: str, width: int) -> None:
     seen = Seen(browser, viewport={"width": width, "height": 740})
     seen.page.goto(fruit_file)
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -178,7 +178,7 @@ def long_trace(steps: int) -> Trace:
 
 
 @pytest.mark.alone
-def test_six_thousand_steps_are_quick(seen: Seen, tmp_path: Path) -> None:
+def test_stepping_through_6000_steps_is_fast(seen: Seen, tmp_path: Path) -> None:
     seen.page.goto(written(tmp_path / "long.html", long_trace(6000)))
     assert seen.text("#where") == "6,000 / 6,000"
     assert seen.page.evaluate("document.querySelectorAll('*').length") < 500
@@ -191,7 +191,7 @@ def test_six_thousand_steps_are_quick(seen: Seen, tmp_path: Path) -> None:
     assert seen.text("#output").endswith("6000\n")
 
 
-def test_attempts_are_tabs_and_say_why_they_were_not_the_last(seen: Seen, tmp_path: Path) -> None:
+def test_attempts_are_tabs_with_the_reason_of_the_next_attempt(seen: Seen, tmp_path: Path) -> None:
     program = Program("answer = 1 / 0\n", (Statement(1, 0, 1, 14, "Assign"),))
     good = Program("answer = 7\n", (Statement(1, 0, 1, 10, "Assign"),))
     error = Failure("ZeroDivisionError", "division by zero", 1, 0)
@@ -217,24 +217,24 @@ def test_attempts_are_tabs_and_say_why_they_were_not_the_last(seen: Seen, tmp_pa
     seen.shows("#calls-list", "answer = 1 / 0")
 
 
-def test_an_answer_that_stayed_is_not_said_to_have_been_replaced(seen: Seen, tmp_path: Path) -> None:
-    """A repair brought nothing: the model was gone, or its next program failed."""
+def test_answer_that_was_kept_is_shown_as_final(seen: Seen, tmp_path: Path) -> None:
+    """A repair gave no new answer: the model was unavailable, or its next program failed."""
     program = Program("answer = 42\n", (Statement(1, 0, 1, 11, "Assign"),))
     worse = Program("answer = 1 / 0\n", (Statement(1, 0, 1, 14, "Assign"),))
     step = Step(1, "python", 0, 1, 1, {"answer": "42"})
-    objected = Answer("answered", 42, "42", "variable", sandbox="A", then="repair")
+    rejected = Answer("answered", 42, "42", "variable", sandbox="A", then="repair")
     last = Answer("answered", 42, "42", "variable", sandbox="A")
-    stayed = "This is the final answer: what was tried next (repair) gave no other answer."
-    seen.page.goto(written(tmp_path / "gone.html", Trace(events=[program, step, objected, last])))
-    assert seen.text("#said") == "42" and seen.text("#then") == stayed
+    kept = "This is the final answer: what was tried next (repair) gave no other answer."
+    seen.page.goto(written(tmp_path / "gone.html", Trace(events=[program, step, rejected, last])))
+    assert seen.text("#said") == "42" and seen.text("#then") == kept
     error = Failure("ZeroDivisionError", "division by zero", 1, 0)
     failing = [worse, Answer("error", error=error, sandbox="A", then="earlier answer")]
-    seen.page.goto(written(tmp_path / "worse.html", Trace(events=[program, step, objected, *failing, last])))
+    seen.page.goto(written(tmp_path / "worse.html", Trace(events=[program, step, rejected, *failing, last])))
     assert seen.text("#said") == "42"
     assert seen.text("#then") == "Not the final answer: error: division by zero. Tried next: earlier answer."
     seen.page.click("[role=tab] >> nth=0")
-    assert seen.text("#then") == stayed
-    seen.page.goto(written(tmp_path / "again.html", Trace(events=[program, step, objected, program, step, last])))
+    assert seen.text("#then") == kept
+    seen.page.goto(written(tmp_path / "again.html", Trace(events=[program, step, rejected, program, step, last])))
     seen.page.click("[role=tab] >> nth=0")
     assert seen.text("#then") == "Not the final answer: answer 42. Tried next: repair."
 
@@ -249,14 +249,14 @@ def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:
     assert seen.page.locator(".line.failed").get_attribute("data-line") == "2"
 
 
-def test_a_what_if_says_so(seen: Seen, tmp_path: Path) -> None:
+def test_edited_run_lists_its_changes(seen: Seen, tmp_path: Path) -> None:
     changed = dataclasses.replace(Trace.read(FRUIT), settings={"edited": ["is_fruit('kiwi') = False", "<b>n</b> = 1"]})
     seen.page.goto(written(tmp_path / "what-if.html", changed))
     assert "What if: is_fruit('kiwi') = False; <b>n</b> = 1" in seen.text("#asked")
 
 
-def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:
-    """What was not the last word is not shown as if it were."""
+def test_unfinished_run_has_no_answer(seen: Seen, tmp_path: Path) -> None:
+    """An answer that was not final is not shown as the answer."""
     program = Program("answer = 1\n", (Statement(1, 0, 1, 10, "Assign"),))
     events = [program, Answer("answered", 1, "1", "variable", sandbox="A", then="repair")]
     seen.page.goto(written(tmp_path / "broken.html", Trace(events=events)))
@@ -265,7 +265,7 @@ def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:
     assert seen.text("#then") == "Not the final answer: answer 1. Tried next: repair."
 
 
-def test_values_are_written_as_python_writes_them(seen: Seen, tmp_path: Path) -> None:
+def test_values_are_shown_as_python_literals(seen: Seen, tmp_path: Path) -> None:
     values = [
         2.0,
         2**60,
@@ -306,7 +306,7 @@ def test_hostile_text_in_a_file_stays_text(seen: Seen, tmp_path: Path) -> None:
     seen.page.hover(".line[data-line='2'] .source")
     seen.page.wait_for_timeout(200)  # a slice would have been drawn by now
     assert "onerror" in seen.text("#said") or "onerror" in seen.text("#then")
-    is_harmless(seen, ELEMENTS)
+    assert_harmless(seen, ELEMENTS)
 
 
 def test_data_cannot_leave_its_block() -> None:
@@ -317,7 +317,7 @@ def test_data_cannot_leave_its_block() -> None:
     assert json.loads(block)["events"][0]["question"] == trace.question
 
 
-def test_policy_holds_the_digests_of_what_is_inlined() -> None:
+def test_csp_has_the_digests_of_inline_code() -> None:
     page = as_html(Trace(events=[]))
     script = page.partition('<script type="module">')[2].partition("</script>")[0]
     style = page.partition("<style>")[2].partition("</style>")[0]
@@ -326,7 +326,7 @@ def test_policy_holds_the_digests_of_what_is_inlined() -> None:
     assert not re.search(r"^(import|export) ", script, re.M)
 
 
-def test_page_never_reads_text_as_markup() -> None:
+def test_page_never_parses_text_as_markup() -> None:
     for path in PAGE.iterdir():
         text = path.read_text(encoding="utf-8")
         assert not re.search(
@@ -338,11 +338,11 @@ def test_page_never_reads_text_as_markup() -> None:
             assert text.count("\n") <= 400, path
 
 
-def test_figures_of_the_trace_are_in_the_file(seen: Seen, tmp_path: Path) -> None:
+def test_figures_are_embedded_in_the_file(seen: Seen, tmp_path: Path) -> None:
     files = tmp_path / "t.jsonl.files"
     files.mkdir()
     (files / "plot.png").write_bytes(PIXEL)
-    (files / "other.png").write_bytes(PIXEL + b"x")  # not what the trace says
+    (files / "other.png").write_bytes(PIXEL + b"x")  # its digest differs from that in the trace
     kept = Artifact("plot.png", len(PIXEL), hashlib.sha256(PIXEL).hexdigest())
     gone = Artifact("table.csv", 12, "0" * 64)
     trace = Trace(events=[Answer("answered", 1, "1", artifacts=(kept, gone))])
@@ -363,7 +363,7 @@ def test_show_writes_to_standard_output(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "cannot write" in refused.stderr
 
 
-def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, tmp_path: Path) -> None:
+def test_unneeded_lines_have_their_own_slice(seen: Seen, tmp_path: Path) -> None:
     lines = ["a = f(1)", "b = a + 1", "c = b + a", "answer = f(2)"]
     program = Program("\n".join(lines), tuple(Statement(n + 1, 0, n + 1, 9, "Assign") for n in range(4)), ("f",))
     steps = [
@@ -388,7 +388,7 @@ def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, tmp_pa
     seen.wait_for(f"{marked} === '4'")
 
 
-def test_several_values_of_one_line_are_spread_out(seen: Seen, tmp_path: Path) -> None:
+def test_group_of_values_can_be_expanded(seen: Seen, tmp_path: Path) -> None:
     program = Program("x = [f(n) for n in y]\n", (Statement(1, 0, 1, 21, "Assign"),), ("f",))
     asked = [Step(n + 1, "lm", 0, 1, call=f"f({n})", value=n % 2 == 0) for n in range(4)]
     ran = Step(5, "python", 0, 1, 1, {"x": "[True, False, True, False]"})
@@ -407,11 +407,11 @@ def test_several_values_of_one_line_are_spread_out(seen: Seen, tmp_path: Path) -
     assert seen.page.locator(".editor").count() == 1
 
 
-# --- how sure the model was ---------------------------------------------------------------------------------------
+# --- confidence ---------------------------------------------------------------------------------------------------
 
 
 def judged_trace(*confidences: Confidence | None, value: Any = True, name: str = "f") -> Trace:
-    """A program of one line whose values the model was so sure of."""
+    """A program of one line whose values have these confidences."""
     program = Program("x = [f(n) for n in y]\n", (Statement(1, 0, 1, 21, "Assign"),), ("f",))
     asked = [
         Step(n + 1, "lm", 0, 1, call=f"{name}({n})", value=value, confidence=one) for n, one in enumerate(confidences)
@@ -421,7 +421,7 @@ def judged_trace(*confidences: Confidence | None, value: Any = True, name: str =
 
 
 @pytest.mark.parametrize(
-    ("confidence", "value", "sure", "told"),
+    ("confidence", "value", "label", "explanation"),
     [
         (Confidence(0.73, {"False": 0.27}), True, "73% sure", "The model was 73% sure; otherwise: False 27%."),
         (Confidence(0.997), True, ">99% sure", "The model was >99% sure."),
@@ -439,30 +439,30 @@ def judged_trace(*confidences: Confidence | None, value: Any = True, name: str =
         ),
     ],
 )
-def test_a_value_says_how_sure_the_model_was(
-    seen: Seen, tmp_path: Path, confidence: Confidence, value: Any, sure: str, told: str
+def test_value_shows_its_confidence(
+    seen: Seen, tmp_path: Path, confidence: Confidence, value: Any, label: str, explanation: str
 ) -> None:
     seen.page.goto(written(tmp_path / "sure.html", judged_trace(confidence, value=value)))
     chip = seen.page.locator(".line .chip")
-    assert chip.locator(".sure").inner_text() == sure
-    assert f", {sure}. Change it" in (chip.get_attribute("aria-label") or "")  # as a screen reader says it
-    assert seen.page.locator(".step.by-lm .sure").inner_text() == sure
+    assert chip.locator(".sure").inner_text() == label
+    assert f", {label}. Change it" in (chip.get_attribute("aria-label") or "")  # for screen readers
+    assert seen.page.locator(".step.by-lm .sure").inner_text() == label
     chip.click()
-    assert seen.text(".editor .sureness") == told
+    assert seen.text(".editor .sureness") == explanation
     seen.page.keyboard.press("Escape")
     seen.page.click("#back")
-    assert (seen.page.locator("#live-step").text_content() or "").endswith(sure)
+    assert (seen.page.locator("#live-step").text_content() or "").endswith(label)
     assert seen.complaints == []
 
 
-def test_values_of_unknown_confidence_say_nothing_about_it(seen: Seen, tmp_path: Path) -> None:
+def test_unknown_confidence_is_not_shown(seen: Seen, tmp_path: Path) -> None:
     seen.page.goto(written(tmp_path / "unknown.html", judged_trace(None)))
     seen.page.click(".line .chip")
     assert seen.page.locator(".sure, .sureness").count() == 0
     assert "sure" not in seen.text("body")
 
 
-def test_several_values_say_how_sure_the_model_was_at_least(seen: Seen, tmp_path: Path) -> None:
+def test_group_of_values_shows_the_lowest_confidence(seen: Seen, tmp_path: Path) -> None:
     seen.page.goto(written(tmp_path / "least.html", judged_trace(*map(Confidence, (0.9, 0.61, 0.8)))))
     assert seen.text(".line .group .sure") == "61% sure or more"
     assert "61% sure or more" in (seen.page.locator(".line .group").get_attribute("aria-label") or "")
@@ -470,7 +470,7 @@ def test_several_values_say_how_sure_the_model_was_at_least(seen: Seen, tmp_path
     seen.page.click(".line .group")
     assert seen.page.locator(".values-row .sure").all_inner_texts() == ["90% sure", "61% sure", "80% sure"]
     seen.page.goto(written(tmp_path / "partly.html", judged_trace(Confidence(0.9), None)))
-    assert seen.page.locator(".line .group .sure").count() == 0  # nothing is known of the other
+    assert seen.page.locator(".line .group .sure").count() == 0  # the confidence of the other value is unknown
 
 
 MISSING = """(element => {
@@ -480,8 +480,8 @@ MISSING = """(element => {
 })(document.querySelector("%s"))"""
 
 
-def test_how_sure_the_model_was_is_read_whole(browser: Any, tmp_path: Path) -> None:
-    """However long the value and narrow the page: the call is cut first."""
+def test_confidence_is_never_truncated(browser: Any, tmp_path: Path) -> None:
+    """Even with long values on a narrow page: the call is truncated first."""
     trace = judged_trace(Confidence(0.73), value="a long story about a dog and a cat and what they did")
     for width in (360, 900, 1280):
         seen = Seen(browser, viewport={"width": width, "height": 740})
@@ -491,15 +491,15 @@ def test_how_sure_the_model_was_is_read_whole(browser: Any, tmp_path: Path) -> N
             assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, (width, place)
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         seen.page.goto(written(tmp_path / "long.html", judged_trace(Confidence(0.73), value=False, name="is_" * 30)))
-        for place in (".line .chip", ".step.by-lm"):  # a value that is cut by a fraction of a pixel shows fewer letters
+        for place in (".line .chip", ".step.by-lm"):  # even a fraction of a pixel too little truncates the text
             seen.page.locator(f"{place} .value").first.wait_for()
             assert seen.page.evaluate(MISSING % f"{place} .value") <= 0.01, (width, place)
         assert seen.page.evaluate(MISSING % ".step.by-lm .call") > 1, width
-        assert seen.page.evaluate(MISSING % ".line .chip .call") <= 0.01, width  # beside a line it wraps
+        assert seen.page.evaluate(MISSING % ".line .chip .call") <= 0.01, width  # next to a line, the call wraps
         seen.context.close()
 
 
-def test_a_stated_answer_says_how_sure_the_model_was(seen: Seen, tmp_path: Path) -> None:
+def test_stated_answer_shows_its_confidence(seen: Seen, tmp_path: Path) -> None:
     stated = Answer("answered", "yes", "'yes'", "reply", confidence=0.8)
     seen.page.goto(written(tmp_path / "stated.html", Trace("Is it?", events=[Call("Is it?", "yes"), stated])))
     assert "as the model states it · 80% sure" in re.sub(r"\s+", " ", seen.text("#facts"))

@@ -1,4 +1,4 @@
-"""The page's own code: TypeScript checks its types, oxlint its habits. Users need neither: there is no build step."""
+"""The code of the page: TypeScript checks the types, oxlint the style. Users need neither; there is no build step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checked(tools: Path, pages: Path, directory: Path) -> str:
 
 
 def linted(tools: Path, pages: Path) -> str:
-    # Control characters are what `visible` looks for.
+    # `visible` searches for control characters.
     command = [
         node(),
         tools / "node_modules" / "oxlint" / "bin" / "oxlint",
@@ -46,7 +46,7 @@ def linted(tools: Path, pages: Path) -> str:
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def test_every_module_asks_editors_to_check_it() -> None:
+def test_every_module_enables_type_checks_in_editors() -> None:
     modules = sorted(PAGE.glob("*.js"))
     assert len(modules) > 15
     assert [path.name for path in modules if not path.read_text().startswith("// @ts-check\n")] == []

@@ -1,4 +1,4 @@
-"""The page of a real `coc serve`, in a real browser: a run as it happens, and all that can be done with it."""
+"""The page of a real `coc serve`, in a real browser: a live run, and everything that a user can do with it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import ALL_HOSTILE, ELEMENTS, HOSTILE, PIXEL, UNNAMED, Seen, hostile_trace, is_harmless
+from browsing import ALL_HOSTILE, ELEMENTS, HOSTILE, PIXEL, UNNAMED, Seen, assert_harmless, hostile_trace
 from conftest import ROOT, has_tier
-from endpoint import Model, Relay, telling
-from judging import sent, truth
+from endpoint import Model, Relay, model_endpoint
+from judging import openai_logprobs, truth
 from serving import Serving, served
 
 from chainofcode.server.sqlite_store import SQLiteStore
@@ -26,12 +26,12 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed")
 FRUIT = ROOT / "examples" / "traces" / "fruit.jsonl"
 PROGRAM = Trace.read(FRUIT).program.source  # type: ignore[union-attr]
 THINGS = {"apple": "true", "hammer": "false", "kiwi": "true", "saw": "false"}
-# Two figures, of which one only says that it is one, and the sum of a file.
+# Two files with names of images, one of which is not an image, and the sum of a column.
 DRAWING = f"""import base64
 open('plot.png', 'wb').write(base64.b64decode({base64.b64encode(PIXEL).decode()!r}))
 open('fake.png', 'w').write('<svg onload=window.__xss=1>')
 answer = sum(int(row['b']) for row in sales)"""
-# The corpus as a program writes it: in its source, in calls, in values, in what it prints, in how it fails.
+# Hostile text wherever a program can put it: source, calls, values, output, errors.
 MISCHIEF = f"""given = {ALL_HOSTILE!r}
 print(given)
 said = describe(given)  # {ALL_HOSTILE.replace(chr(0), "").encode("ascii", "ignore").decode()}
@@ -57,13 +57,13 @@ OUTCOME = "2 of 4 are fruit"
 
 @pytest.fixture(scope="module")
 def model() -> Iterator[Model]:
-    with telling(SCRIPT) as model:
+    with model_endpoint(SCRIPT) as model:
         yield model
 
 
 @pytest.fixture(scope="module")
 def server(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """Its first model is a script; the second says the same, when it is let."""
+    """A server with two models: a script, and an endpoint with the same script whose replies can be held back."""
     with serving(tmp_path_factory.mktemp("live"), model) as server:
         yield server
 
@@ -78,7 +78,7 @@ def serving(directory: Path, model: Model, *options: str, **more: Any) -> Iterat
 
 
 def ask(seen: Seen, question: str = QUESTION, model: str = "") -> str:
-    """Ask as a person does; gives the run's id."""
+    """Ask a question on the page; return the run's id."""
     before = seen.page.evaluate("location.hash")
     seen.page.fill("#question", question)
     if model:
@@ -89,32 +89,32 @@ def ask(seen: Seen, question: str = QUESTION, model: str = "") -> str:
     return str(seen.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('run')"))
 
 
-def opened(seen: Seen, url: str) -> None:
+def open_page(seen: Seen, url: str) -> None:
     seen.page.goto(url)
     seen.wait_for("document.querySelectorAll('#method option').length > 1")
 
 
-def kept(directory: Path, *runs: tuple[RunRecord, Trace]) -> None:
-    """Runs that a server finds in its directory, the last one the newest."""
+def store_runs(directory: Path, *runs: tuple[RunRecord, Trace]) -> None:
+    """Store runs in the directory of a server, the last one as the newest."""
     store = SQLiteStore(directory / "data")
     for run, trace in runs:
-        apart(lambda run=run: asyncio.run(store.keep(run)))
+        in_thread(lambda run=run: asyncio.run(store.keep(run)))
         trace.write(store.trace_path(run.id))
     store.close()
 
 
-def apart(function: Callable[[], Any]) -> Any:
-    """In a thread of its own: in ours, Playwright's loop is running."""
+def in_thread(function: Callable[[], Any]) -> Any:
+    """Call a function in a separate thread: in this one, Playwright's loop is running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(function).result()
 
 
-# --- a run as it happens ------------------------------------------------------------------------------------------
+# --- a live run ---------------------------------------------------------------------------------------------------
 
 
-def test_lines_light_up_while_it_runs(seen: Seen, server: Serving, model: Model) -> None:
+def test_lines_are_highlighted_during_the_run(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('kiwi')")
-    opened(seen, server.url)
+    open_page(seen, server.url)
     id = ask(seen, model="openai:m")
     seen.shows(".line[data-line='4'] .chip.pending", "is_fruit('kiwi')")
     seen.shows("#progress", "running", "1 call in flight")
@@ -129,7 +129,7 @@ def test_lines_light_up_while_it_runs(seen: Seen, server: Serving, model: Model)
     seen.says("#where", "10 / 10")
     seen.page.evaluate("document.activeElement.blur()")
     seen.page.keyboard.press("ArrowLeft")
-    seen.page.keyboard.press("ArrowLeft")  # back, in the middle of it
+    seen.page.keyboard.press("ArrowLeft")  # back, while the program runs
     seen.says("#where", "8 / 10")
     assert "by-lm" in (seen.page.locator(".line.now").get_attribute("class") or "")
     seen.page.keyboard.press("ArrowLeft")
@@ -139,30 +139,30 @@ def test_lines_light_up_while_it_runs(seen: Seen, server: Serving, model: Model)
     model.release()
     seen.says("#said", OUTCOME)
     seen.says("#where", "17 / 17")
-    assert seen.page.locator(".code").bounding_box()["height"] == height  # nothing moved while it ran
+    assert seen.page.locator(".code").bounding_box()["height"] == height  # nothing moved during the run
     seen.wait_for("!document.querySelector('#progress').checkVisibility()")
     seen.says("#live", f"Answer: {OUTCOME}")
     assert seen.page.evaluate("document.title") == OUTCOME
     assert seen.complaints == []
 
 
-def test_calls_in_flight_can_be_read(seen: Seen, server: Serving, model: Model) -> None:
+def test_calls_in_flight_are_shown_in_full(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit(")
     program = "answer = [is_fruit(thing) for thing in ('apple', 'hammer', 'kiwi', 'saw')]"
     id = server.client.post("/api/runs", json={"program": program, "model": "openai"}).json()["id"]
-    opened(seen, f"{server.url}/#run={id}")
+    open_page(seen, f"{server.url}/#run={id}")
     calls = ", ".join(f"is_fruit('{name}')" for name in THINGS)
     seen.says(".chip.pending .call", calls)
     seen.shows(".chip.pending .count", "4")
     seen.has(".chip.pending", 1)
     fits = "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector('.pending'))"
-    assert seen.page.evaluate(fits)  # all of them are seen whole
+    assert seen.page.evaluate(fits)  # no call is truncated
     model.release()
     seen.says("#said", "[True, False, True, False]")
 
 
-def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_changing_a_value_changes_the_answer(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     before = ask(seen)
     seen.says("#said", OUTCOME)
     seen.page.hover(".line[data-line='4'] .source")
@@ -184,16 +184,16 @@ def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) 
     assert seen.complaints == []
 
 
-def test_a_pointer_that_rests_looks_at_nothing(seen: Seen, server: Serving) -> None:
-    """Where *Run again* was pressed, a line of the new run comes to lie."""
-    opened(seen, server.url)
+def test_resting_pointer_selects_no_line(seen: Seen, server: Serving) -> None:
+    """After a click on *Run again*, the pointer is over a line of the new run."""
+    open_page(seen, server.url)
     ask(seen)
     seen.says("#said", OUTCOME)
     seen.page.click(".line[data-line='4'] .chip")
     seen.page.click(".editor .primary")
     seen.shows("#was", "(unchanged)")
     box = seen.page.locator(".line[data-line='5']").bounding_box()
-    seen.page.wait_for_timeout(400)  # longer than a glance
+    seen.page.wait_for_timeout(400)  # longer than the delay before a slice is shown
     assert seen.page.locator(".line:hover").count() == 1 and seen.page.locator(".slicing").count() == 0
     assert seen.text("#slice-text") == ""
     seen.page.mouse.move(box["x"] + 90, box["y"] + 9)
@@ -201,9 +201,9 @@ def test_a_pointer_that_rests_looks_at_nothing(seen: Seen, server: Serving) -> N
     assert seen.complaints == []
 
 
-def test_reload_in_the_middle_of_a_run(seen: Seen, server: Serving, model: Model) -> None:
+def test_reload_during_a_run(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('hammer')")
-    opened(seen, server.url)
+    open_page(seen, server.url)
     id = ask(seen, model="openai:m")
     seen.shows(".chip.pending", "is_fruit('hammer')")
     seen.page.reload()
@@ -215,9 +215,9 @@ def test_reload_in_the_middle_of_a_run(seen: Seen, server: Serving, model: Model
     assert seen.complaints == []
 
 
-def test_cancel(seen: Seen, server: Serving, model: Model) -> None:
+def test_cancel_button(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('saw')")
-    opened(seen, server.url)
+    open_page(seen, server.url)
     id = ask(seen, model="openai:m")
     seen.shows(".chip.pending", "is_fruit('saw')")
     seen.page.click("#cancel")
@@ -230,8 +230,8 @@ def test_cancel(seen: Seen, server: Serving, model: Model) -> None:
     assert seen.complaints == []
 
 
-def test_states_in_the_list_are_told_apart(seen: Seen, model: Model, tmp_path: Path) -> None:
-    """By a mark and a colour: what is under way or was called off does not look as if it had failed."""
+def test_run_states_are_distinguishable_in_the_list(seen: Seen, model: Model, tmp_path: Path) -> None:
+    """By a symbol and a colour: active and cancelled runs do not look like failed ones."""
     model.hold("is_fruit('apple')")
     with serving(tmp_path, model, "--runs", "1") as server:
         failed = server.client.post("/api/runs", json={"program": "answer = 1 / 0", "model": None}).json()["id"]
@@ -239,7 +239,7 @@ def test_states_in_the_list_are_told_apart(seen: Seen, model: Model, tmp_path: P
         running = server.begin(QUESTION, model="openai")
         queued, cancelled = server.begin("a second?", model="openai"), server.begin("a third?", model="openai")
         server.client.post(f"/api/runs/{cancelled}/cancel", json={})
-        opened(seen, server.url)
+        open_page(seen, server.url)
         seen.has("#runs-list a", 4)
         ends = {id: f"#runs-list a[data-id='{id}'] .end" for id in (failed, running, queued, cancelled)}
         seen.says(ends[failed], "✗error")
@@ -253,12 +253,12 @@ def test_states_in_the_list_are_told_apart(seen: Seen, model: Model, tmp_path: P
         model.release()
 
 
-def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model: Model) -> None:
-    """Cut in the middle of a message, of a line, of a character: no event is lost, none comes twice."""
+def test_event_stream_is_resumed_after_lost_connections(seen: Seen, server: Serving, model: Model) -> None:
+    """Connections end within a message, a line or a character; each event arrives exactly once."""
     relay = Relay(server.url)
     model.hold("is_fruit('kiwi')")
     relay.cuts = [700, 1500, 900, 1237]
-    opened(seen, relay.url)
+    open_page(seen, relay.url)
     id = ask(seen, "How many are fruit? (äöü 🍐 …)", model="openai:m")
     seen.shows("#notice", "Connection lost")
     seen.shows(".chip.pending", "is_fruit('kiwi')")
@@ -266,8 +266,8 @@ def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model:
     seen.wait_for("!document.querySelector('#notice').checkVisibility()")
     model.release()
     seen.says("#said", OUTCOME)
-    told = server.events(id)
-    steps = [event["data"]["number"] for event in told if event["event"] == "step"]
+    events = server.events(id)
+    steps = [event["data"]["number"] for event in events if event["event"] == "step"]
     assert steps == list(range(1, 18))
     seen.says("#where", "17 / 17")
     shown = "[...document.querySelectorAll('.step .number')].map(e => Number(e.textContent))"
@@ -276,10 +276,10 @@ def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model:
     relay.close()
 
 
-def test_server_that_is_away_for_a_while(seen: Seen, server: Serving, model: Model) -> None:
+def test_server_unavailable_during_a_run(seen: Seen, server: Serving, model: Model) -> None:
     relay = Relay(server.url)
     model.hold("is_fruit('kiwi')")
-    opened(seen, relay.url)
+    open_page(seen, relay.url)
     ask(seen, model="openai:m")
     seen.shows(".chip.pending", "is_fruit('kiwi')")
     relay.is_down = True
@@ -292,11 +292,11 @@ def test_server_that_is_away_for_a_while(seen: Seen, server: Serving, model: Mod
     relay.close()
 
 
-def test_server_that_is_away_when_a_run_is_opened(seen: Seen, server: Serving) -> None:
+def test_server_unavailable_when_a_run_is_opened(seen: Seen, server: Serving) -> None:
     id = server.begin(QUESTION)
     server.over(id)
     relay = Relay(server.url)
-    opened(seen, relay.url)
+    open_page(seen, relay.url)
     relay.is_down = True
     relay.cut()
     seen.page.evaluate(f"location.hash = 'run={id}'")
@@ -307,14 +307,14 @@ def test_server_that_is_away_when_a_run_is_opened(seen: Seen, server: Serving) -
     seen.page.evaluate("location.hash = 'run=000000000000000000000000'")
     seen.says(
         "#notice-text", "No such run: it was deleted, or it belongs to another token."
-    )  # what will not change is not tried again
+    )  # this error is permanent: the page does not retry
     relay.close()
 
 
-# --- who may, and how much ----------------------------------------------------------------------------------------
+# --- tokens and limits --------------------------------------------------------------------------------------------
 
 
-def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> None:
+def test_token_is_requested_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> None:
     token = "open-sesame-and-more"
     with served(tmp_path, "--token", token, token=token, script=SCRIPT) as server:
         seen.page.goto(server.url)
@@ -326,21 +326,21 @@ def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> N
         seen.page.keyboard.press("Enter")
         seen.wait_for("document.querySelectorAll('#method option').length > 1")
         ask(seen)
-        seen.says("#said", OUTCOME)  # events, too, come with the token
+        seen.says("#said", OUTCOME)  # the request for events carries the token, too
         seen.page.reload()
         seen.says("#said", OUTCOME)
         assert not seen.page.locator("#token-dialog").is_visible()
         seen.page.evaluate("sessionStorage.clear()")
-        opened(seen, f"{server.url}/?token={token}#x")
+        open_page(seen, f"{server.url}/?token={token}#x")
         assert token not in seen.page.url
-        assert all("401" in complaint for complaint in seen.complaints)  # Chromium says so of its own accord
+        assert all("401" in complaint for complaint in seen.complaints)  # Chromium itself logs failed requests
 
 
-def test_too_many_runs_say_when_to_try_again(seen: Seen, model: Model, tmp_path: Path) -> None:
+def test_busy_server_notice_says_when_to_retry(seen: Seen, model: Model, tmp_path: Path) -> None:
     model.hold("is_fruit('apple')")
     with serving(tmp_path, model, "--runs", "1", "--queue", "0") as server:
         server.begin(QUESTION, model="openai")
-        opened(seen, server.url)
+        open_page(seen, server.url)
         seen.page.fill("#question", "one too many")
         seen.page.click("#send")
         seen.says("#notice-text", "Too many runs are active or waiting. Try again in 5 s.")
@@ -351,11 +351,11 @@ def test_too_many_runs_say_when_to_try_again(seen: Seen, model: Model, tmp_path:
 # --- files, figures, history --------------------------------------------------------------------------------------
 
 
-def test_files_go_along_and_figures_come_back(seen: Seen, model: Model, tmp_path: Path) -> None:
-    if not apart(lambda: has_tier("A")):
+def test_files_are_uploaded_and_figures_are_shown(seen: Seen, model: Model, tmp_path: Path) -> None:
+    if not in_thread(lambda: has_tier("A")):
         pytest.skip("a scratch directory needs tier A")
     with serving(tmp_path, model, "--scratch") as server:
-        opened(seen, server.url)
+        open_page(seen, server.url)
         dropped = seen.page.evaluate_handle(
             "() => { const data = new DataTransfer(); data.items.add(new File(['x'], 'notes.txt')); return data; }"
         )
@@ -369,21 +369,23 @@ def test_files_go_along_and_figures_come_back(seen: Seen, model: Model, tmp_path
         seen.says("#said", "7")
         seen.wait_for("document.querySelector('#figures img')?.naturalWidth === 1")
         seen.shows("#left", "plot.png", "fake.png")
-        assert seen.page.locator("#figures img").count() == 1  # what only says that it is a picture is not shown
+        assert seen.page.locator("#figures img").count() == 1  # a file that is not an image is not shown as one
         with seen.page.expect_download() as saved:
             seen.page.click("#left button >> nth=1")
         assert saved.value.suggested_filename in ("plot.png", "fake.png")
         assert seen.complaints == []
 
 
-def test_history_is_searched_and_walked(seen: Seen, tmp_path: Path) -> None:
-    """All of it, not only what was loaded."""
+def test_history_search_and_keyboard_navigation(seen: Seen, tmp_path: Path) -> None:
+    """The search covers all runs, not only the loaded ones."""
     trace = Trace.read(FRUIT)
-    asked = ["How many apples?", "Which day?", "How many pears (100%)?", *(f"Filler {n}" for n in range(60))]
-    runs = [RunRecord(f"{n:024}", "done", text, "coc", None, float(n), answer=OUTCOME) for n, text in enumerate(asked)]
-    kept(tmp_path, *((run, trace) for run in runs))
+    questions = ["How many apples?", "Which day?", "How many pears (100%)?", *(f"Filler {n}" for n in range(60))]
+    runs = [
+        RunRecord(f"{n:024}", "done", text, "coc", None, float(n), answer=OUTCOME) for n, text in enumerate(questions)
+    ]
+    store_runs(tmp_path, *((run, trace) for run in runs))
     with served(tmp_path) as server:
-        opened(seen, server.url)
+        open_page(seen, server.url)
         seen.has("#runs-list a", 50)
         seen.shows("#runs-list a >> nth=0", "Filler 59")
         seen.page.evaluate("document.activeElement.blur()")
@@ -410,9 +412,9 @@ def test_history_is_searched_and_walked(seen: Seen, tmp_path: Path) -> None:
         assert seen.complaints == []
 
 
-def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, model: Model) -> None:
+def test_deleting_a_run_needs_confirmation(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('kiwi')")
-    opened(seen, server.url)
+    open_page(seen, server.url)
     id = ask(seen, model="openai:m")
     seen.shows(".chip.pending", "is_fruit('kiwi')")
     assert not seen.page.locator("#remove").is_visible()  # it is running
@@ -421,7 +423,7 @@ def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, m
     seen.page.locator("#remove").wait_for(state="visible")  # the run is over a moment after its answer
     seen.page.focus("#remove")
     seen.page.keyboard.press("Enter")
-    seen.page.keyboard.press("Enter")  # twice in a hurry keeps it
+    seen.page.keyboard.press("Enter")  # pressed twice quickly: the run is kept
     assert seen.page.evaluate("document.activeElement.id") == "remove" and server.run(id)["state"] == "done"
     seen.page.keyboard.press("Enter")
     seen.shows("#remove-panel", "Delete this run permanently?")
@@ -438,7 +440,7 @@ def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, m
     assert seen.complaints == []
 
 
-def test_nothing_of_one_run_is_left_when_another_is_shown(seen: Seen, server: Serving) -> None:
+def test_switching_runs_replaces_all_content(seen: Seen, server: Serving) -> None:
     ids = []
     for name, value in (("one", 1), ("two", 2)):
         body = {"program": f"answer = describe({name!r})", "inputs": {"given": value}, "model": "scripted"}
@@ -446,7 +448,7 @@ def test_nothing_of_one_run_is_left_when_another_is_shown(seen: Seen, server: Se
         server.over(ids[-1])
     for id, name, value in ((ids[0], "one", "1"), (ids[1], "two", "2")):
         if name == "one":
-            opened(seen, f"{server.url}/#run={id}")
+            open_page(seen, f"{server.url}/#run={id}")
         else:
             seen.page.evaluate(f"location.hash = 'run={id}'")
         seen.shows("#inputs", "given", f" = {value}")
@@ -458,8 +460,8 @@ def test_nothing_of_one_run_is_left_when_another_is_shown(seen: Seen, server: Se
 # --- what if ------------------------------------------------------------------------------------------------------
 
 
-def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_own_program_with_values(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     seen.page.click("#mode")
     assert seen.page.evaluate("document.activeElement.id") == "program"
     assert seen.text("#method-text") == ""
@@ -491,8 +493,8 @@ def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
     assert seen.complaints == []
 
 
-def test_beside_a_run_the_form_is_one_whole_line(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_program_field_shrinks_to_one_line_next_to_a_run(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     seen.page.click("#mode")
     seen.page.fill("#program", "\n".join(f"value_{n} = {n}" for n in range(9)) + "\nanswer = value_8")
     seen.page.keyboard.press("Control+Enter")
@@ -506,8 +508,8 @@ def test_beside_a_run_the_form_is_one_whole_line(seen: Seen, server: Serving) ->
     assert seen.page.locator("#program").bounding_box()["height"] > 5 * one_line
 
 
-def test_the_program_of_a_run_is_edited_and_run_again(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_editing_and_rerunning_a_program(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     before = ask(seen)
     seen.says("#said", OUTCOME)
     seen.page.click("#rewrite")
@@ -531,8 +533,8 @@ def test_the_program_of_a_run_is_edited_and_run_again(seen: Seen, server: Servin
     assert seen.complaints == []
 
 
-def test_an_answer_is_checked_in_plain_words(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_check_panel_explains_the_verdict(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     ask(seen)
     seen.says("#said", OUTCOME)
     seen.page.click("#check")
@@ -551,37 +553,39 @@ def test_an_answer_is_checked_in_plain_words(seen: Seen, server: Serving) -> Non
     assert seen.complaints == []
 
 
-def test_the_judgement_that_an_answer_hangs_on(seen: Seen, tmp_path: Path) -> None:
-    """From the log probabilities of an endpoint to the page, and to programs over HTTP."""
+def test_check_panel_names_the_decisive_value(seen: Seen, tmp_path: Path) -> None:
+    """From the log probabilities of an endpoint to the page and to HTTP clients."""
     shares = {"apple": 0.98, "hammer": 0.004, "kiwi": 0.61, "saw": 0.1}
     script: list[dict[str, Any]] = [rule("fruit?", PROGRAM)]
     for name, share in shares.items():
-        said = truth(share)
-        script.insert(0, {"when": f"call: is_fruit('{name}')", "reply": said.text, "logprobs": sent(said)})
+        completion = truth(share)
+        script.insert(
+            0, {"when": f"call: is_fruit('{name}')", "reply": completion.text, "logprobs": openai_logprobs(completion)}
+        )
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
-    told = "The answer hangs most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
-    with telling(script) as model, serving(tmp_path, model) as server:
-        opened(seen, server.url)
+    message = "The answer hangs most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
+    with model_endpoint(script) as model, serving(tmp_path, model) as server:
+        open_page(seen, server.url)
         id = ask(seen, model="openai:m")
         seen.says("#said", OUTCOME)
         seen.shows("#facts", "least sure value: 61%")
         assert server.run(id)["confidence"] == pytest.approx(0.61)
         seen.page.click("#check")
-        seen.shows("#check-found .hangs", told)
+        seen.shows("#check-found .hangs", message)
         seen.shows("#check-found dd li", "is_fruit('kiwi') = False → 1 of 4 are fruit (now True, 61% sure)")
         verdict = server.client.get(f"/api/runs/{id}/verify").json()
-        assert verdict["hangs_on"]["told"].startswith(told)
+        assert verdict["hangs_on"]["told"].startswith(message)
         assert verdict["hangs_on"]["confidence"] == {"probability": 0.61, "alternatives": {"False": 0.39}}
         components = server.client.get("/openapi.json").json()["components"]
         jsonschema.validate(verdict, {"$ref": "#/components/schemas/Verdict", "components": components})
     assert seen.complaints == []
 
 
-def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, server: Serving) -> None:
+def test_unneeded_lines_have_their_own_slice(seen: Seen, server: Serving) -> None:
     program = "a = is_fruit('apple')\nb = [a, 1]\nc = 5\nanswer = c * 2"
     id = server.client.post("/api/runs", json={"program": program, "model": "scripted"}).json()["id"]
     server.over(id)
-    opened(seen, f"{server.url}/#run={id}")
+    open_page(seen, f"{server.url}/#run={id}")
     seen.says("#said", "10")
     seen.page.hover(".line[data-line='2'] .source")
     seen.shows("#slice-text", "the answer does not need this", "depends on 2 lines, 1 value of the model")
@@ -590,11 +594,11 @@ def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, server
     assert seen.complaints == []
 
 
-def test_what_cannot_be_followed_is_not_said_to_be_unneeded(seen: Seen, server: Serving, model: Model) -> None:
+def test_unknown_dependencies_are_not_shown_as_unneeded(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('kiwi')")
     body = {"program": "begun = 1\nother = 2\nanswer = is_fruit('kiwi')", "model": "openai"}
     id = server.client.post("/api/runs", json=body).json()["id"]
-    opened(seen, f"{server.url}/#run={id}")
+    open_page(seen, f"{server.url}/#run={id}")
     seen.shows(".line[data-line='2'] .came", "other = 2")
     seen.page.click("#cancel")
     seen.says("#said", "cancelled")
@@ -604,11 +608,11 @@ def test_what_cannot_be_followed_is_not_said_to_be_unneeded(seen: Seen, server: 
     model.release()
 
 
-# --- hostile text, and everybody's page ---------------------------------------------------------------------------
+# --- hostile text and accessibility -------------------------------------------------------------------------------
 
 
 def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+    open_page(seen, server.url)
     name = "<img src=x onerror=window.__xss=1>.csv"
     seen.page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": b"a"})
     seen.shows("#files", "onerror", "1 bytes")
@@ -617,7 +621,7 @@ def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> N
     ask(seen, f"mischief {ALL_HOSTILE}")
     seen.shows("#asked", "<script>window.__xss=1</script>", "\\u202e")
     seen.shows("#answer-label", "No answer: ")
-    seen.page.click("[role=tab] >> nth=0")  # what was tried first
+    seen.page.click("[role=tab] >> nth=0")  # the first attempt
     seen.shows("#then", "onerror")
     seen.page.focus("#question")
     seen.page.click("#mode")
@@ -634,18 +638,18 @@ def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> N
     assert not seen.page.locator("#check").is_visible()  # there is no answer
     seen.page.click("#rewrite")
     seen.shows(".rewrite", "New calls are answered by")
-    seen.complaints = [one for one in seen.complaints if "400" not in one]  # the name that was refused
-    is_harmless(seen, ELEMENTS)
+    seen.complaints = [one for one in seen.complaints if "400" not in one]  # the rejected file name
+    assert_harmless(seen, ELEMENTS)
 
 
 def test_hostile_text_of_a_recorded_run_stays_text(seen: Seen, tmp_path: Path) -> None:
-    """What no program of ours would leave in a trace: tools, votes, artifacts and their digests, all of it hostile."""
+    """A trace that the engine would not write: hostile text even in tools, votes, artifacts and digests."""
     files = [{"name": f"{text}.png", "bytes": 3, "sha256": text} for text in HOSTILE]
-    told = {"answer": ALL_HOSTILE, "reason": ALL_HOSTILE, "artifacts": files}
-    run = RunRecord("0" * 24, "done", ALL_HOSTILE.replace("\0", ""), ALL_HOSTILE, ALL_HOSTILE, 1.0, **told)  # type: ignore[arg-type]
-    kept(tmp_path, (run, hostile_trace()))
+    fields = {"answer": ALL_HOSTILE, "reason": ALL_HOSTILE, "artifacts": files}
+    run = RunRecord("0" * 24, "done", ALL_HOSTILE.replace("\0", ""), ALL_HOSTILE, ALL_HOSTILE, 1.0, **fields)  # type: ignore[arg-type]
+    store_runs(tmp_path, (run, hostile_trace()))
     with served(tmp_path) as server:
-        opened(seen, f"{server.url}/#run={run.id}")
+        open_page(seen, f"{server.url}/#run={run.id}")
         seen.shows("#said", "onerror")
         seen.shows("#runs-list .end", "script")
         seen.shows("#left", "onerror")
@@ -653,15 +657,15 @@ def test_hostile_text_of_a_recorded_run_stays_text(seen: Seen, tmp_path: Path) -
         seen.shows("#then", "onerror")
         seen.page.click("#check")
         seen.shows("#check-found", ".")
-        missing = [complaint for complaint in seen.complaints if "404" in complaint]  # artifacts that were never kept
+        missing = [complaint for complaint in seen.complaints if "404" in complaint]  # artifacts that were never stored
         seen.complaints = [complaint for complaint in seen.complaints if complaint not in missing]
-        is_harmless(seen, ELEMENTS)
+        assert_harmless(seen, ELEMENTS)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark"), (1280, "light")])
-def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int, scheme: str) -> None:
+def test_every_view_fits_and_has_labels(browser: Any, server: Serving, width: int, scheme: str) -> None:
     seen = Seen(browser, viewport={"width": width, "height": 740}, color_scheme=scheme)
-    opened(seen, server.url)
+    open_page(seen, server.url)
 
     def fits() -> None:
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,6 +1,6 @@
-"""The page as a person uses it: values are whole, the current line is in view, a first visit shows an example.
+"""The page as a person uses it: nothing is truncated, the current line is in view, a first visit shows an example.
 
-Other people's tests of the page: the model's progress and the program as it is written (test_page_loading.py),
+Other tests of the page: the model's progress and the program as it is written (test_page_loading.py),
 confidence (test_page.py), questions to a person (test_page_questions.py), the report (test_page_report.py), notebooks
 (test_notebook.py).
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import ELEMENTS, Seen, is_harmless
-from endpoint import telling
+from browsing import ELEMENTS, Seen, assert_harmless
+from endpoint import model_endpoint
 from serving import Serving, served
 from test_cli import coc
-from test_page_live import OUTCOME, PROGRAM, SCRIPT, ask, opened, rule, serving
+from test_page_live import OUTCOME, PROGRAM, SCRIPT, ask, open_page, rule, serving
 
 from chainofcode.program import Program, Statement
 from chainofcode.server.sharing import as_html
@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield server
 
 
-# Whether a person sees all of an element: it is inside the window and every pane around it, and nothing covers it.
+# Whether an element is completely visible: inside the window and all surrounding panes, and not covered.
 IN_VIEW = """const inView = selector => { const box = document.querySelector(selector).getBoundingClientRect();
     const [x, low, high] = [box.left + 30, box.top + 2, box.bottom - 2];
     return [low, high].every(y => y > 0 && y < innerHeight && document.elementFromPoint(x, y)?.closest(selector)); };"""
@@ -64,10 +64,10 @@ STEPPING = f"""async () => {{ {IN_VIEW}
     return hidden; }}"""
 
 
-# --- values and answers are whole ---------------------------------------------------------------------------------
+# --- complete values and answers ----------------------------------------------------------------------------------
 
 
-def test_values_are_never_cut_while_there_is_room(browser: Any, tmp_path: Path) -> None:
+def test_values_are_not_truncated_if_there_is_room(browser: Any, tmp_path: Path) -> None:
     value = "a text of some sixty characters that has to be read to its end"
     program = Program("x = describe(7)\n", (Statement(1, 0, 1, 15, "Assign"),), ("describe",))
     steps = [
@@ -86,8 +86,8 @@ def test_values_are_never_cut_while_there_is_room(browser: Any, tmp_path: Path) 
         seen.context.close()
 
 
-def test_a_long_answer_has_a_way_to_the_rest(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_long_answer_can_be_expanded(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     ask(seen, "sixty lines?")
     seen.says("#said-all", "Show all 9,000 characters")
     assert len(seen.text("#said")) == 2000
@@ -100,7 +100,7 @@ def test_a_long_answer_has_a_way_to_the_rest(seen: Seen, server: Serving) -> Non
 def test_answer_program_and_run_are_copied_and_saved(browser: Any, server: Serving) -> None:
     seen = Seen(browser, accept_downloads=True)
     seen.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    opened(seen, server.url)
+    open_page(seen, server.url)
     id = ask(seen)
     seen.says("#said", OUTCOME)
     seen.page.locator("#share").wait_for(state="visible")
@@ -132,7 +132,7 @@ def test_answer_program_and_run_are_copied_and_saved(browser: Any, server: Servi
     seen.context.close()
 
 
-def test_a_saved_page_never_runs_on_the_server(server: Serving) -> None:
+def test_saved_page_is_served_as_an_attachment(server: Serving) -> None:
     id = server.begin()
     server.over(id)
     reply = server.client.get(f"/api/runs/{id}/page")
@@ -141,7 +141,7 @@ def test_a_saved_page_never_runs_on_the_server(server: Serving) -> None:
     assert server.client.get(f"/api/runs/{'0' * 24}/page").status_code == 404
 
 
-def test_cells_of_a_table_are_no_formulas(seen: Seen, tmp_path: Path) -> None:
+def test_csv_cells_are_not_formulas(seen: Seen, tmp_path: Path) -> None:
     program = Program("x = f()\n", (Statement(1, 0, 1, 7, "Assign"),), ("f",))
     step = Step(1, "lm", 0, 1, call="=HYPERLINK(1)", value=-2, output='@SUM("a")')
     page = as_html(Trace(events=[program, step, Answer("answered", 1, "1")]))
@@ -154,8 +154,8 @@ def test_cells_of_a_table_are_no_formulas(seen: Seen, tmp_path: Path) -> None:
     assert row["call"] == "'=HYPERLINK(1)" and row["printed"] == '\'@SUM("a")' and row["value"] == "-2"
 
 
-def test_the_value_of_the_current_line_is_whole(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_value_of_the_current_line_is_not_truncated(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     ask(seen, "A long text?")
     seen.says("#said", "1")
     seen.page.keyboard.press("ArrowLeft")
@@ -175,7 +175,7 @@ def test_the_value_of_the_current_line_is_whole(seen: Seen, server: Serving) -> 
     ],
     ids=["sql", "js"],
 )
-def test_other_languages_have_their_own_colours(seen: Seen, tmp_path: Path, language: str, command: Any) -> None:
+def test_syntax_highlighting_of_other_languages(seen: Seen, tmp_path: Path, language: str, command: Any) -> None:
     pytest.importorskip({"SQL": "duckdb", "JavaScript": "_quickjs"}[language])
     assert coc(*command, "--trace", tmp_path / "run.jsonl").returncode == 0
     assert coc("show", tmp_path / "run.jsonl", "--html", tmp_path / "run.html").returncode == 0
@@ -192,7 +192,7 @@ def test_other_languages_have_their_own_colours(seen: Seen, tmp_path: Path, lang
     assert seen.complaints == []
 
 
-def test_holes_are_coloured_where_the_host_found_them(seen: Seen, tmp_path: Path) -> None:
+def test_holes_are_highlighted_where_the_host_found_them(seen: Seen, tmp_path: Path) -> None:
     source = """class Axes:
     def bar(self, x): return x
 Axes().bar(1)
@@ -213,7 +213,7 @@ y = bar(2)
 @pytest.mark.parametrize(("width", "height"), [(1280, 800), (900, 700), (390, 844)])
 def test_line_and_state_stay_in_view_while_stepping(browser: Any, server: Serving, width: int, height: int) -> None:
     seen = Seen(browser, viewport={"width": width, "height": height})
-    opened(seen, server.url)
+    open_page(seen, server.url)
     ask(seen, "sixty lines?")
     seen.page.locator("#again").wait_for(state="visible")  # the run is over
     assert seen.page.evaluate(STEPPING) == []
@@ -224,8 +224,8 @@ def test_line_and_state_stay_in_view_while_stepping(browser: Any, server: Servin
 # --- a first visit ------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_page_shows_an_example_to_step_through(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_start_page_shows_an_example_run(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     seen.wait_for("document.activeElement.id === 'question'")
     seen.says("#said", OUTCOME)
     seen.shows("#empty", "The model writes a program", "Question", "Answer")
@@ -239,7 +239,7 @@ def test_an_empty_page_shows_an_example_to_step_through(seen: Seen, server: Serv
     seen.page.click(".line .chip")
     seen.shows(".editor", "Ask this question yourself")
     assert seen.text("#method option >> nth=0") == "Code and judgement"
-    seen.page.click("#ideas button >> nth=0")  # one click asks it
+    seen.page.click("#ideas button >> nth=0")  # one click asks the question
     seen.wait_for("location.hash.startsWith('#run=')")
     seen.says("#asked", "How many of these are fruit: apple, hammer, kiwi, saw?")
     seen.says("#said", OUTCOME)
@@ -247,11 +247,11 @@ def test_an_empty_page_shows_an_example_to_step_through(seen: Seen, server: Serv
     assert seen.complaints == []
 
 
-# --- words, attempts, failures ------------------------------------------------------------------------------------
+# --- reasoning, attempts, failures --------------------------------------------------------------------------------
 
 
-def test_the_words_of_a_model_are_shown(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_reasoning_of_a_model_is_shown(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     seen.page.select_option("#method", "cot")
     ask(seen, "How many is a dozen?")
     seen.shows("#words", "There are twelve in a dozen.")
@@ -260,7 +260,7 @@ def test_the_words_of_a_model_are_shown(seen: Seen, server: Serving) -> None:
     assert seen.complaints == []
 
 
-def test_a_fallback_shows_what_was_tried_before(seen: Seen, tmp_path: Path) -> None:
+def test_fallback_shows_earlier_attempts(seen: Seen, tmp_path: Path) -> None:
     program = Program("answer = 1 / 0\n", (Statement(1, 0, 1, 14, "Assign"),))
     failed = Answer("error", sandbox="A", then="cot")
     events = [Call("write", "answer = 1 / 0", "m"), program, failed, Call("think", WORDS, "m")]
@@ -274,16 +274,16 @@ def test_a_fallback_shows_what_was_tried_before(seen: Seen, tmp_path: Path) -> N
     assert seen.page.locator("#lines").is_visible() and "1 / 0" in seen.text("#lines")
 
 
-def test_a_failed_run_says_what_to_do_next(seen: Seen, server: Serving) -> None:
+def test_failed_run_suggests_a_next_step(seen: Seen, server: Serving) -> None:
     id = server.client.post("/api/runs", json={"program": "answer = 1 / 0"}).json()["id"]
     server.over(id)
-    opened(seen, f"{server.url}/#run={id}")
+    open_page(seen, f"{server.url}/#run={id}")
     seen.shows("#said", "Line 1: ZeroDivisionError")
     seen.shows("#next-step", "Next: correct the program with “Edit” and run it again.")
     assert seen.complaints == []
 
 
-def test_a_timeline_shows_what_overlapped_and_what_was_wasted(seen: Seen, tmp_path: Path) -> None:
+def test_timeline_shows_overlapping_and_wasted_requests(seen: Seen, tmp_path: Path) -> None:
     program = Program("x = [f(n) for n in y]\n", (Statement(1, 0, 1, 21, "Assign"),), ("f",))
     calls = [
         Call("f(0)", "1", "m", seconds=2.0, started=100.0, answers={"f(0)": 1}),
@@ -299,8 +299,8 @@ def test_a_timeline_shows_what_overlapped_and_what_was_wasted(seen: Seen, tmp_pa
     bars = seen.page.locator(".bar").evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().left)")
     assert bars[0] < bars[1] < bars[2] and seen.page.locator(".bar.wasted").count() == 1
     seen.shows(".timeline li", "f(0)")
-    kept = [Call("f(0)", "1", "m", seconds=0.1, started=100.0, answers={"f(0)": 1}, is_cached=True)]
-    (tmp_path / "cached.html").write_text(as_html(Trace(events=[program, *kept, *steps[:1]])), encoding="utf-8")
+    cached = [Call("f(0)", "1", "m", seconds=0.1, started=100.0, answers={"f(0)": 1}, is_cached=True)]
+    (tmp_path / "cached.html").write_text(as_html(Trace(events=[program, *cached, *steps[:1]])), encoding="utf-8")
     seen.page.goto((tmp_path / "cached.html").as_uri())
     seen.page.click("#calls > summary")
     seen.shows(".timeline", "1 cached", "0.10 s · cached")
@@ -310,8 +310,8 @@ def test_a_timeline_shows_what_overlapped_and_what_was_wasted(seen: Seen, tmp_pa
 # --- what if ------------------------------------------------------------------------------------------------------
 
 
-def test_a_what_if_shows_what_changed_and_all_versions(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_what_if_shows_changes_and_all_versions(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     ask(seen)
     seen.page.locator("#again").wait_for(state="visible")
     seen.page.click(".line[data-line='4'] .chip")
@@ -330,7 +330,7 @@ def test_a_what_if_shows_what_changed_and_all_versions(seen: Seen, server: Servi
     seen.has("#versions a", 3)
     places = "[...document.querySelectorAll('#versions a')].map(e => [e.getBoundingClientRect().left, e.offsetTop])"
     (root, *_), (child, _), (grandchild, _) = seen.page.evaluate(places)
-    assert root < child < grandchild  # a tree: each version below the one that it was made of
+    assert root < child < grandchild  # a tree: each version is indented below its parent
     assert [top for _, top in seen.page.evaluate(places)] == sorted({top for _, top in seen.page.evaluate(places)})
     seen.page.click("#versions a >> nth=1")
     seen.wait_for(f"location.hash === {json.dumps(first)}")
@@ -339,10 +339,10 @@ def test_a_what_if_shows_what_changed_and_all_versions(seen: Seen, server: Servi
     assert seen.complaints == []
 
 
-def test_a_new_call_of_an_edited_program_is_asked_of_the_model(seen: Seen, tmp_path: Path) -> None:
+def test_new_call_of_an_edited_program_is_sent_to_the_model(seen: Seen, tmp_path: Path) -> None:
     rules = [{"when": "is_fruit('plum')", "reply": "true"}, *SCRIPT]
     with served(tmp_path, "--rate", "100000", script=rules) as server:
-        opened(seen, server.url)
+        open_page(seen, server.url)
         ask(seen)
         seen.page.locator("#again").wait_for(state="visible")
         seen.page.click("#rewrite")
@@ -354,11 +354,11 @@ def test_a_new_call_of_an_edited_program_is_asked_of_the_model(seen: Seen, tmp_p
         assert seen.complaints == []
 
 
-# --- everybody's page ---------------------------------------------------------------------------------------------
+# --- writing systems and accessibility ----------------------------------------------------------------------------
 
 
-def test_every_script_is_shown_as_written(seen: Seen, tmp_path: Path) -> None:
-    """Emoji of several characters, flags, joiners inside words and marks of direction stay; what hides text does not."""
+def test_every_writing_system_is_shown_as_written(seen: Seen, tmp_path: Path) -> None:
+    """Combined emoji, flags, joiners in words and direction marks are shown; characters that hide text are escaped."""
     written = "👩‍👩‍👧 🏴󠁧󠁢󠁥󠁮󠁧󠁿 می‌خواهم क्‍ष שלום\u200f! 田中"
     program = Program("x = f()\n", (Statement(1, 0, 1, 7, "Assign"),), ("f",))
     steps = [Step(1, "lm", 0, 1, call="f()", value=written), Step(2, "python", 0, 1, 1, {"שם": f"'{written}'"})]
@@ -379,18 +379,18 @@ def test_every_script_is_shown_as_written(seen: Seen, tmp_path: Path) -> None:
 
 
 def test_values_of_a_program_are_shown_as_written(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+    open_page(seen, server.url)
     ask(seen, "Which family?")
     seen.says("#said", "['👩‍👩‍👧']")
     seen.shows("#state", "'👩‍👩‍👧'", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "pass\\u200dword", "صباح")
     seen.shows(".line[data-line='3'] .chip", "greeting_of('👩‍👩‍👧')")
     apart = "[...document.querySelectorAll('.line[data-line=\"3\"] .apart')].map(e => e.getBoundingClientRect().left)"
     name, value = seen.page.evaluate(apart)
-    assert name < value  # a name from right to left stands before its value all the same
+    assert name < value  # a right-to-left name still comes before its value
     assert seen.complaints == []
 
 
-def test_axe_finds_nothing(browser: Any, server: Serving) -> None:
+def test_axe_finds_no_violations(browser: Any, server: Serving) -> None:
     """Contrast in both themes, names, roles and structure, in ten states of the page."""
     axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     source = next(Path(axe.__file__).parent.rglob("axe.min.js")).read_text(encoding="utf-8")
@@ -406,7 +406,7 @@ def test_axe_finds_nothing(browser: Any, server: Serving) -> None:
             violations = seen.page.evaluate(run.replace("{options}", options))
             found.extend((state, scheme, one["id"], one["nodes"][0]["html"][:200]) for one in violations)
 
-    opened(seen, server.url)
+    open_page(seen, server.url)
     seen.says("#said", OUTCOME)
     check("an example")
     ask(seen)
@@ -444,7 +444,7 @@ def test_axe_finds_nothing(browser: Any, server: Serving) -> None:
 
 
 def test_six_tabs_with_running_runs_do_not_block_a_seventh(browser: Any, tmp_path: Path) -> None:
-    with telling(SCRIPT) as model, serving(tmp_path, model) as server:
+    with model_endpoint(SCRIPT) as model, serving(tmp_path, model) as server:
         model.hold("is_fruit('kiwi')")
         context = browser.new_context()
         ids = [server.begin(f"How many are fruit? ({n})", model="openai") for n in range(7)]
@@ -461,8 +461,8 @@ def test_six_tabs_with_running_runs_do_not_block_a_seventh(browser: Any, tmp_pat
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def test_ask_again_new_question_and_the_way_home(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+def test_ask_again_new_question_and_home_button(seen: Seen, server: Serving) -> None:
+    open_page(seen, server.url)
     first = ask(seen)
     seen.says("#again", "Ask again")
     seen.page.click("#again")
@@ -482,15 +482,18 @@ def test_ask_again_new_question_and_the_way_home(seen: Seen, server: Serving) ->
     assert seen.complaints == []
 
 
-def test_the_list_is_filtered_and_says_what_a_run_took(seen: Seen, tmp_path: Path) -> None:
+def test_run_list_has_filters_and_durations(seen: Seen, tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "100000", script=RULES) as server:
-        asked, wordy = server.begin("How many are fruit?"), server.begin("How many is a dozen?", method="cot")
+        with_program, with_reasoning = (
+            server.begin("How many are fruit?"),
+            server.begin("How many is a dozen?", method="cot"),
+        )
         failed = server.client.post("/api/runs", json={"program": "answer = 1 / 0"}).json()["id"]
-        for id in (asked, wordy, failed):
+        for id in (with_program, with_reasoning, failed):
             server.over(id)
-        opened(seen, server.url)
+        open_page(seen, server.url)
         seen.has("#runs-list a", 3)
-        seen.shows(f"#runs-list a[data-id='{asked}'] .when", "Code and judgement", " s")
+        seen.shows(f"#runs-list a[data-id='{with_program}'] .when", "Code and judgement", " s")
         seen.page.fill("#runs-search", "FRUIT")
         seen.has("#runs-list a", 1)
         assert {text.lower() for text in seen.page.locator("#runs-list mark").all_inner_texts()} == {"fruit"}
@@ -523,22 +526,22 @@ def test_filters_over_http(server: Serving) -> None:
 
 
 def test_hostile_words_are_highlighted_as_text(seen: Seen, server: Serving) -> None:
-    opened(seen, server.url)
+    open_page(seen, server.url)
     ask(seen, "fruit <img src=x onerror=window.__xss=1> \\ [a-z]* ( $& ?")
     seen.says("#said", OUTCOME)
     for words in ("<img", "[a-z]*", "( $&", "\\", "onerror=window.__xss=1>"):
         seen.page.fill("#runs-search", words)
         seen.wait_for(f"document.querySelector('#runs-list mark')?.textContent === {json.dumps(words.split()[0])}")
-    is_harmless(seen, ELEMENTS)
+    assert_harmless(seen, ELEMENTS)
 
 
 # --- a first visit --------------------------------------------------------------------------------------------------
 
 
 def test_five_tasks_take_three_clicks_at_most(seen: Seen, server: Serving) -> None:
-    """Ask, see who did what, change a value, check the answer, share it: typing counts as no click."""
+    """Ask, see which steps the model did, change a value, check the answer, share it; typing is not counted."""
     seen.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    opened(seen, server.url)
+    open_page(seen, server.url)
     clicks: dict[str, int] = {}
 
     def click(task: str, selector: str) -> None:

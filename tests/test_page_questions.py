@@ -1,4 +1,4 @@
-"""Calls that wait for a person, and runs that go on, on the page of a real server in a real browser."""
+"""Calls that a person answers, and runs that are resumed, on the page of a real server in a real browser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from browsing import HOSTILE, Seen
 from serving import Serving, served
-from test_page_live import opened
+from test_page_live import open_page
 
 PROGRAM = """def approve_payment(amount: int) -> bool: ...
 def approve_amount(text: str) -> int: ...
@@ -26,9 +26,9 @@ def server(tmp_path: Path) -> Iterator[Serving]:
         yield server
 
 
-def begun(seen: Seen, server: Serving, program: str = PROGRAM, ask_me: str = "approve_.*") -> str:
-    """Start a program as a person does; gives the run's id."""
-    opened(seen, server.url)
+def start_program(seen: Seen, server: Serving, program: str = PROGRAM, ask_me: str = "approve_.*") -> str:
+    """Start a program on the page; return the run's id."""
+    open_page(seen, server.url)
     seen.page.click("#mode")
     seen.page.fill("#program", program)
     seen.page.fill("#ask-me", ask_me)
@@ -39,7 +39,7 @@ def begun(seen: Seen, server: Serving, program: str = PROGRAM, ask_me: str = "ap
 
 
 def test_a_person_answers_on_the_page(seen: Seen, server: Serving) -> None:
-    id = begun(seen, server)
+    id = start_program(seen, server)
     seen.shows("#questions", "approve_payment(10)", "true or false")
     seen.shows("#progress", "waiting for your answer")
     seen.shows("#runs-list a[aria-current] .end", "waiting")
@@ -60,23 +60,23 @@ def test_a_person_answers_on_the_page(seen: Seen, server: Serving) -> None:
     assert steps.count("approve_payment(10)") == 1
 
 
-def test_a_question_that_is_answered_elsewhere_goes_away(seen: Seen, server: Serving) -> None:
-    id = begun(seen, server, "answer = approve(1)", "approve")
+def test_question_answered_elsewhere_disappears(seen: Seen, server: Serving) -> None:
+    id = start_program(seen, server, "answer = approve(1)", "approve")
     seen.shows("#questions", "approve(1)")
-    (asked,) = server.client.get("/api/questions", params={"run": id}).json()["questions"]
-    assert server.client.post(f"/api/questions/{asked['id']}", json={"value": "done"}).status_code == 202
+    (question,) = server.client.get("/api/questions", params={"run": id}).json()["questions"]
+    assert server.client.post(f"/api/questions/{question['id']}", json={"value": "done"}).status_code == 202
     seen.says("#said", "done")
     assert not seen.page.locator("#questions").is_visible()
 
 
-def test_a_question_after_a_restart(seen: Seen, tmp_path: Path) -> None:
+def test_question_survives_a_restart_of_the_server(seen: Seen, tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        id = begun(seen, server, "answer = approve(1)", "approve")
+        id = start_program(seen, server, "answer = approve(1)", "approve")
         seen.shows("#questions", "approve(1)")
         server.stop(signal.SIGKILL)
     with served(tmp_path) as server:
         seen.page.goto("about:blank")
-        seen.complaints.clear()  # the server was gone for a while
+        seen.complaints.clear()  # the server was unavailable for a while
         seen.page.goto(f"{server.url}/#run={id}")
         seen.page.locator("#questions input").fill("seven")
         seen.page.get_by_role("button", name="Answer").click()
@@ -86,14 +86,14 @@ def test_a_question_after_a_restart(seen: Seen, tmp_path: Path) -> None:
 
 def test_a_hostile_call_stays_text(seen: Seen, server: Serving) -> None:
     hostile = [text for text in HOSTILE if "\0" not in text]
-    begun(seen, server, f"answer = approve({hostile!r})", "approve")
+    start_program(seen, server, f"answer = approve({hostile!r})", "approve")
     seen.shows("#questions", "<script>window.__xss=1</script>")
     assert seen.page.evaluate("window.__xss") is None
     assert seen.complaints == []
 
 
-def test_a_cancelled_run_goes_on(seen: Seen, server: Serving) -> None:
-    id = begun(seen, server, "answer = approve(1)", "approve")
+def test_cancelled_run_can_be_resumed(seen: Seen, server: Serving) -> None:
+    id = start_program(seen, server, "answer = approve(1)", "approve")
     seen.shows("#questions", "approve(1)")
     seen.page.click("#cancel")
     seen.shows("#facts, #said", "cancelled")

@@ -1,4 +1,4 @@
-"""The page of `coc report` as a person reads it, in Chromium: charts without overlap, links to runs, both themes."""
+"""The page of `coc report` in Chromium: charts without overlap, links to runs, both themes."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def results(path: Path) -> None:
     for place, method in enumerate(METHODS):
         for task in TASKS:
             for n in range(10):
-                told = {"id": f"{task}-{n}", "verdict": "right" if n < 8 else "wrong", "answer": "7", "targets": ["7"]}
+                row = {"id": f"{task}-{n}", "verdict": "right" if n < 8 else "wrong", "answer": "7", "targets": ["7"]}
                 cost = {"prompt_tokens": 1000 + 20 * place, "seconds": 2.0 + place / 10}
-                lines.append(json.dumps({**told, **cost, "reason": "answered", "task": task, "method": method}))
+                lines.append(json.dumps({**row, **cost, "reason": "answered", "task": task, "method": method}))
     path.mkdir()
     (path / "results.jsonl").write_text("\n".join(lines) + "\n")
 
 
-def test_labels_of_all_charts_can_be_read(seen: Seen, tmp_path: Path) -> None:
+def test_chart_labels_do_not_overlap(seen: Seen, tmp_path: Path) -> None:
     results(tmp_path / "out")
     assert coc("report", tmp_path / "out").returncode == 0
     charts = sorted((tmp_path / "out").glob("*.svg"))
@@ -48,7 +48,7 @@ def test_labels_of_all_charts_can_be_read(seen: Seen, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_a_reader_goes_from_the_report_to_a_run(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
+def test_report_links_to_runs_and_back(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     questions, script = suite(tmp_path, 3)
     out = tmp_path / "out"

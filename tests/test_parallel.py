@@ -1,4 +1,4 @@
-"""Looking ahead changes when calls are made, never what a program computes."""
+"""Lookahead changes when calls are made, never what a program computes."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ SIZE = 20
 
 
 class Slow:
-    """Answers late, in any order, and remembers what it was asked."""
+    """Answers late and out of order, and records the calls."""
 
     in_flight = 8
 
     def __init__(self, seed: int = 0, delay: float = 0.003) -> None:
         self._random, self._delay = random.Random(seed), delay
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     async def answer(self, pause: Pause) -> Answered:
-        self.asked.append(pause.text)
+        self.requested.append(pause.text)
         await asyncio.sleep(self._random.random() * self._delay)
         if pause.name not in HOLES or not all(type(arg) is int for arg in pause.args):
             raise EmulationError(f"no value for {pause.text}")
         return Answered(HOLES[pause.name](*pause.args))
 
 
-def same(result: Result) -> list[str]:
-    """A trace without times and without how values came."""
+def comparable(result: Result) -> list[str]:
+    """The events of a trace without times, and without how and when values arrived."""
     lines = []
     for line in result.trace.lines():
         event: dict[str, Any] = json.loads(line)
@@ -58,15 +58,15 @@ def same(result: Result) -> list[str]:
 
 
 @pytest.mark.parametrize("start", range(0, COUNT, SIZE))
-def test_random_programs_are_the_same_ahead_and_one_by_one(start: int) -> None:
+def test_random_programs_give_the_same_trace_with_lookahead(start: int) -> None:
     async def both(seed: int, sandbox: Any) -> None:
         source, emulator, limits = program(seed), Slow(seed), Limits(lm_calls=100_000)
         ahead = await arun(source, emulator, sandbox=sandbox, limits=limits)
         plain = await arun(source, Slow(delay=0), sandbox=sandbox, limits=limits, in_flight=1)
-        assert same(ahead) == same(plain), f"seed {seed}\n{source}"
+        assert comparable(ahead) == comparable(plain), f"seed {seed}\n{source}"
         assert ahead.trace.answer is not None
-        assert len(emulator.asked) == ahead.trace.lm_calls + ahead.trace.answer.wasted, f"seed {seed}\n{source}"
-        assert len(set(emulator.asked)) == len(emulator.asked), f"seed {seed}\n{source}"
+        assert len(emulator.requested) == ahead.trace.lm_calls + ahead.trace.answer.wasted, f"seed {seed}\n{source}"
+        assert len(set(emulator.requested)) == len(emulator.requested), f"seed {seed}\n{source}"
 
     async def run_all() -> None:
         async with opened("auto") as sandbox:
@@ -89,7 +89,7 @@ class Gathering(Delayed):
         self.gathers = True
 
 
-# --- every case, ahead and one by one -----------------------------------------------------------------------------
+# --- every case, with lookahead and sequentially -------------------------------------------------------------------
 
 
 def cases(name: str) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def cases(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["bbh.jsonl", "holes.jsonl", "recorded.jsonl", "parallel"])
-def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
+def test_shared_cases_give_the_same_trace_with_lookahead(name: str) -> None:
     async def both(case: dict[str, Any], sandbox: Any) -> int:
         def values() -> Table:
             if "values" in case:
@@ -116,7 +116,7 @@ def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
         given: Any = {"sandbox": sandbox, "inputs": inputs, "question": case.get("question")}
         ahead = await arun(case["program"], Gathering(values()), in_flight=8, **given)
         plain = await arun(case["program"], values(), in_flight=1, **given)
-        assert same(ahead) == same(plain), case.get("id")
+        assert comparable(ahead) == comparable(plain), case.get("id")
         return sum(step.how == "ahead" for step in ahead.trace.steps)
 
     async def run_all() -> int:
@@ -132,7 +132,7 @@ def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
     assert asyncio.run(run_all()) > 5  # otherwise this test is vacuous
 
 
-def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
+def test_review_cases_give_the_same_trace_with_lookahead() -> None:
     async def run_all() -> list[str]:
         async with opened("auto") as sandbox:
             different = []
@@ -140,13 +140,13 @@ def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
                 given: Any = {"sandbox": sandbox, "limits": Limits(run_seconds=20)}
                 ahead = await arun(source, Slow(delay=0.006), **given)
                 plain = await arun(source, Slow(delay=0), in_flight=1, **given)
-                different += [name] if same(ahead) != same(plain) else []
+                different += [name] if comparable(ahead) != comparable(plain) else []
             return different
 
     assert asyncio.run(run_all()) == []
 
 
-# --- ends ---------------------------------------------------------------------------------------------------------
+# --- early ends, limits and failures -------------------------------------------------------------------------------
 
 
 class Counting:
@@ -155,12 +155,12 @@ class Counting:
     in_flight, gathers = 8, True
 
     def __init__(self, unknown: str = "", delay: float = 0.02) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.open = self.most = 0
         self._unknown, self._delay = unknown, delay
 
     async def answer(self, pause: Pause) -> Answered:
-        self.asked.append(pause.text)
+        self.requested.append(pause.text)
         self.open += 1
         self.most = max(self.most, self.open)
         try:
@@ -173,17 +173,19 @@ class Counting:
 
 
 def counted(program: str, emulator: Counting, **options: Any) -> Result:
-    """A run, after whose end nothing more is asked."""
+    """Run a program; check that no call is requested after its end."""
 
     async def once() -> Result:
         result = await arun(program, emulator, **options)
-        asked = len(emulator.asked)
+        requested = len(emulator.requested)
         await asyncio.sleep(0.1)
-        assert (len(emulator.asked), emulator.open) == (asked, 0)
+        assert (len(emulator.requested), emulator.open) == (requested, 0)
         return result
 
     result = asyncio.run(once())
-    assert len(emulator.asked) == result.trace.lm_calls + result.trace.wasted + (result.reason == "emulation failed")
+    assert len(emulator.requested) == result.trace.lm_calls + result.trace.wasted + (
+        result.reason == "emulation failed"
+    )
     return result
 
 
@@ -206,17 +208,17 @@ class Ordered(Counting):
 
 
 @pytest.mark.parametrize(("emulator", "follow"), [(Ordered(), False), (Counting(), True)], ids=["ordered", "followed"])
-def test_calls_go_one_by_one_where_their_order_matters(emulator: Counting, follow: bool) -> None:
+def test_calls_are_sequential_if_their_order_matters(emulator: Counting, follow: bool) -> None:
     assert counted(SWEEP, emulator, follow=follow).answer == 40
     assert emulator.most == 1
 
 
-def test_calls_that_are_foreseen_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_foreseen_calls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The host keeps each call that a shadow reports until the program gets there."""
     monkeypatch.setattr(fetches, "_MAX_FORESEEN", 3)
     emulator = Counting()
     assert counted(SWEEP, emulator).answer == 40
-    assert 1 < emulator.most <= 4, "the program's own call, and three"
+    assert 1 < emulator.most <= 4, "the call of the program, and three foreseen ones"
 
 
 @pytest.mark.parametrize(
@@ -233,23 +235,23 @@ def test_calls_that_are_foreseen_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         ("answer = 0\nfor n in range(40):\n    answer += 1 // (weigh(n) - 10)", 2),
     ],
 )
-def test_what_ends_early_wastes_little(program: str, reached: int) -> None:
+def test_programs_that_end_early_waste_few_calls(program: str, reached: int) -> None:
     emulator = Counting()
     result = counted(program, emulator)
     assert result.trace.lm_calls == reached
-    # That a division fails nobody can foresee: what was under way, and next in the queue, is lost then.
+    # A failing division cannot be foreseen: calls in flight, and those next in the queue, are wasted.
     assert result.trace.wasted <= (2 * emulator.in_flight if "answer +=" in program else 2)
 
 
-def test_a_limit_on_calls_counts_all_of_them() -> None:
+def test_call_limit_includes_calls_sent_ahead() -> None:
     emulator = Counting()
     result = counted(SWEEP, emulator, limits=Limits(lm_calls=10))
-    assert (result.reason, len(emulator.asked)) == ("limit:calls", 10)
+    assert (result.reason, len(emulator.requested)) == ("limit:calls", 10)
     assert result.error is not None
     assert result.error.line == 3
 
 
-def test_a_budget_ends_the_run_where_the_program_gets_to_it() -> None:
+def test_spent_budget_ends_the_run_at_the_call_over_budget() -> None:
     def reply(messages: Any) -> str:
         return '{"value": 1}'
 
@@ -259,25 +261,25 @@ def test_a_budget_ends_the_run_where_the_program_gets_to_it() -> None:
     assert result.trace.lm_calls == 5
 
 
-def test_a_cancelled_run_asks_no_more() -> None:
+def test_cancelled_run_sends_no_more_requests() -> None:
     emulator = Counting(delay=0.05)
 
     async def cancelled() -> None:
         task = asyncio.create_task(arun(SWEEP, emulator))
-        while len(emulator.asked) < 8:  # noqa: ASYNC110
+        while len(emulator.requested) < 8:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        asked = len(emulator.asked)
-        assert emulator.open == 0, "requests in flight are cancelled"
+        requested = len(emulator.requested)
+        assert emulator.open == 0, "requests in flight must be cancelled"
         await asyncio.sleep(0.15)
-        assert (len(emulator.asked), emulator.open) == (asked, 0)
+        assert (len(emulator.requested), emulator.open) == (requested, 0)
 
     asyncio.run(cancelled())
 
 
-def test_what_fails_ahead_matters_only_where_the_program_gets_there() -> None:
+def test_failure_ahead_matters_only_if_the_program_reaches_the_call() -> None:
     program = (
         "out = []\nfor n in [1, 2, 3]:\n    if n == 2:\n        x = weigh(n)\n    out.append(is_lucky(n))\nanswer = out"
     )
@@ -288,7 +290,7 @@ def test_what_fails_ahead_matters_only_where_the_program_gets_there() -> None:
     assert [step.call for step in result.trace.steps if step.call] == ["is_lucky(1)"]
 
 
-def test_an_error_of_the_emulators_own_comes_out_where_the_program_gets_there() -> None:
+def test_emulator_error_is_raised_when_the_program_reaches_the_call() -> None:
     class Broken(Counting):
         async def answer(self, pause: Pause) -> Answered:
             if pause.text == "weigh(3)":
@@ -300,7 +302,7 @@ def test_an_error_of_the_emulators_own_comes_out_where_the_program_gets_there() 
     assert asyncio.run(arun("answer = [weigh(n) for n in (1, 2)]", Broken())).answer == [10, 6]
 
 
-def test_tools_stay_where_they_are() -> None:
+def test_tools_are_not_called_ahead() -> None:
     done: list[int] = []
 
     def note(n: int) -> int:
@@ -313,26 +315,26 @@ def test_tools_stay_where_they_are() -> None:
     assert done == [n if HOLES["weigh"](n) > 5 else -n for n in range(6)]
     assert all(not step.how for step in result.trace.steps if step.by == "tool")
     repeated = asyncio.run(arun("answer = note(1) + note(1)", emulator, tools=[note]))
-    assert (repeated.answer, done[6:]) == (2, [1, 1])  # what has an effect has it each time
+    assert (repeated.answer, done[6:]) == (2, [1, 1])  # a tool with an effect runs on each call
 
 
 # --- the same call ------------------------------------------------------------------------------------------------
 
 
-def test_the_same_call_is_asked_for_once() -> None:
+def test_repeated_call_is_requested_once() -> None:
     program = "answer = [weigh(3) for _ in range(5)] + [weigh(3), weigh(True), weigh(1)]"
     for in_flight in (1, 8):
         emulator = Counting()
         result = counted(program, emulator, in_flight=in_flight)
         assert result.answer == [2, 2, 2, 2, 2, 2, 10, 10]
-        assert sorted(emulator.asked) == ["weigh(1)", "weigh(3)", "weigh(True)"]
+        assert sorted(emulator.requested) == ["weigh(1)", "weigh(3)", "weigh(True)"]
         assert [step.how for step in result.trace.steps if step.call == "weigh(3)"].count("shared") == 5
     emulator = Counting()
     asyncio.run(arun(program, emulator, share=False))
-    assert len(emulator.asked) == 8
+    assert len(emulator.requested) == 8
 
 
-def test_calls_without_arguments_and_of_objects_are_asked_for_each_time() -> None:
+def test_calls_without_arguments_or_with_objects_are_not_shared() -> None:
     turns = iter([True, True, False])
     assert asyncio.run(arun("answer = 0\nwhile more():\n    answer += 1", lambda pause: next(turns))).answer == 2
     program = "class Box:\n    n = 0\nbox = Box()\nwhile not is_full(box):\n    box.n += 1\nanswer = box.n"
@@ -340,14 +342,14 @@ def test_calls_without_arguments_and_of_objects_are_asked_for_each_time() -> Non
     assert asyncio.run(arun(program, lambda pause: next(turns), in_flight=4)).answer == 2
 
 
-def test_a_table_gives_the_values_of_one_call_in_turn() -> None:
+def test_table_supplies_values_of_a_repeated_call_in_order() -> None:
     table = [("f(1)", "a"), ("f(1)", "b"), ("f(2)", "c")]
     program = "answer = [f(1), f(2), f(1), f(1), f(2)]"
     for in_flight in (1, 8):
         assert asyncio.run(arun(program, Table(table), in_flight=in_flight)).answer == ["a", "c", "b", "b", "c"]
 
 
-def test_shared_uses_are_bounded_in_the_trace() -> None:
+def test_shared_calls_in_the_trace_are_bounded() -> None:
     result = asyncio.run(arun("answer = sum(weigh(1) for _ in range(20000))", Counting()))
     assert result.answer == 200_000
     assert 1000 < len(result.trace.steps) < 10_000
@@ -356,12 +358,12 @@ def test_shared_uses_are_bounded_in_the_trace() -> None:
 # --- several calls in one prompt ----------------------------------------------------------------------------------
 
 
-def test_rows_travel_together_and_split_where_one_does_not_fit() -> None:
-    asked: list[str] = []
+def test_value_that_does_not_fit_in_a_batch_is_requested_alone() -> None:
+    requested: list[str] = []
 
     def reply(messages: Any) -> str:
         last = messages[-1].content
-        asked.append(last)
+        requested.append(last)
         calls = re.findall(r"^call (\d+): is_lucky\((\d+)\)$", last, re.M)
         if calls:
             return json.dumps({number: int(n) % 3 == 0 if n != "5" else "perhaps" for number, n in calls})
@@ -371,14 +373,14 @@ def test_rows_travel_together_and_split_where_one_does_not_fit() -> None:
     program = "out = []\nfor n in range(9):\n    if is_lucky(n):\n        out.append(n)\nanswer = out"
     result = asyncio.run(arun(program, Rows(ScriptedLM(reply), rows=4)))
     assert result.answer == [0, 3, 6]
-    assert sum("\ncall: is_lucky(5)" in text for text in asked) == 1
-    assert len(asked) <= 4
+    assert sum("\ncall: is_lucky(5)" in text for text in requested) == 1
+    assert len(requested) <= 4
     hows = [step.how for step in result.trace.steps if step.call]
     assert hows.count("batched") >= 7
-    assert len(result.trace.calls) == len(asked)
+    assert len(result.trace.calls) == len(requested)
 
 
-def test_calls_of_other_types_travel_apart() -> None:
+def test_calls_of_different_types_are_not_batched() -> None:
     """One prompt asks for values of one type."""
     prompts: list[list[str]] = []
 
@@ -394,7 +396,7 @@ def test_calls_of_other_types_travel_apart() -> None:
     assert prompts == [["1", "2"], ["10", "20"]]
 
 
-def test_a_long_call_travels_alone() -> None:
+def test_long_call_is_not_batched() -> None:
     prompts: list[list[str]] = []
 
     def reply(messages: Any) -> str:
@@ -408,14 +410,14 @@ def test_a_long_call_travels_alone() -> None:
     assert sorted(prompts) == [["a", "b"], ["x"]]
 
 
-def test_rows_of_a_model_that_fails_fail() -> None:
+def test_batches_fail_if_the_model_fails() -> None:
     lm = ScriptedLM(["banana"] * 10)
     result = asyncio.run(arun("answer = int(is_lucky(1)) + int(is_lucky(2))", Rows(lm, rows=4)))
     assert result.reason == "emulation failed"
     assert result.usage.requests == len(lm.requests)
 
 
-# --- explained ----------------------------------------------------------------------------------------------------
+# --- coc explain --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -443,9 +445,9 @@ def test_rows_of_a_model_that_fails_fail() -> None:
 )
 def test_explain(program: str, first: list[str], later: dict[str, str]) -> None:
     source = f"xs = [1, 2]\n{program}" if "xs" in program else program
-    told = asyncio.run(aexplain(source)).calls
-    assert [call.call for call in told if call.round == 1] == first
-    assert {call.call: call.waits_for for call in told if call.round is None} == later
+    explained = asyncio.run(aexplain(source)).calls
+    assert [call.call for call in explained if call.round == 1] == first
+    assert {call.call: call.waits_for for call in explained if call.round is None} == later
 
 
 def test_explain_on_the_command_line(tmp_path: Path) -> None:
@@ -461,12 +463,12 @@ def test_explain_on_the_command_line(tmp_path: Path) -> None:
         (5, "more", None),
     ]
     path.write_text("answer = 1")
-    assert "no calls for a model" in coc("explain", path).stdout
+    assert "no calls that need a model" in coc("explain", path).stdout
     path.write_text("import msgspec\nanswer = msgspec.json.encode([1])")
     done = coc("explain", path)
     assert "msgspec.json.encode" in done.stdout
     assert "line 1: msgspec is installed but not granted" in done.stderr
-    assert "no calls for a model" in coc("explain", path, "--allow-package", "msgspec").stdout
+    assert "no calls that need a model" in coc("explain", path, "--allow-package", "msgspec").stdout
     path.write_bytes(b"\xff\xfe\x00")
     assert coc("explain", path).returncode == 2
 
@@ -483,12 +485,12 @@ def test_overlap_on_the_command_line(tmp_path: Path) -> None:
     assert ahead["value"] == plain["value"]
     assert ahead["seconds"] < 20 / 3 and plain["seconds"] >= 20 * 0.05
     assert "ahead)" in coc("run", program, "--values", values, "--value-delay", "0.01").stdout
-    assert "--in-flight takes" in coc(*given, "0", "--in-flight", "0").stderr
-    assert "give one of them" in coc(*given, "0", "--in-flight", "2", "--sequential").stderr
+    assert "--in-flight must be" in coc(*given, "0", "--in-flight", "0").stderr
+    assert "use only one of them" in coc(*given, "0", "--in-flight", "2", "--sequential").stderr
 
 
-def test_methods_overlap_too() -> None:
-    """What a question's program asks for is under way at once, as what a program given by hand asks for."""
+def test_calls_of_a_generated_program_overlap() -> None:
+    """The calls of a program that a model wrote overlap, like those of a program that the user wrote."""
     open_now, most, together = 0, 0, asyncio.Event()
 
     class Busy:
@@ -504,8 +506,8 @@ def test_methods_overlap_too() -> None:
             elif is_call:
                 await asyncio.wait_for(together.wait(), 20)
             open_now -= 1
-            said = '{"value": true}' if is_call else "```python\nanswer = sum(is_fruit(x) for x in 'abcdefgh')\n```"
-            return [Completion(said, Usage(requests=1))]
+            text = '{"value": true}' if is_call else "```python\nanswer = sum(is_fruit(x) for x in 'abcdefgh')\n```"
+            return [Completion(text, Usage(requests=1))]
 
     result = asyncio.run(asolve("How many?", Busy()))
     assert (result.answer, most) == (8, 8)

@@ -1,4 +1,4 @@
-"""A server and its shared queue, when PostgreSQL fails in the wrong moment."""
+"""A server and its shared queue, when PostgreSQL fails at a critical moment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 class Relay(socketserver.ThreadingTCPServer):
-    """Passes bytes on to PostgreSQL. `cuts` connections so often when a claim is committed, before the reply."""
+    """Forwards bytes to PostgreSQL. The next `cuts` claims are committed, but their replies are lost."""
 
     daemon_threads = True
 
@@ -79,7 +79,7 @@ class RelayedConnection(socketserver.BaseRequestHandler):
                         is_claim = False
                         if self.server.cuts:
                             self.server.cuts -= 1
-                            database.recv(65_536)  # it is committed
+                            database.recv(65_536)  # the claim is committed
                             return
 
 
@@ -96,13 +96,13 @@ def relay(postgres: PostgresServer) -> Iterator[Relay]:
 @contextlib.asynccontextmanager
 async def served(store: PostgresStore, settings: ServerSettings, log: io.StringIO) -> AsyncIterator[Intake]:
     with contextlib.closing(Models((), 1)) as models:
-        ledger, said = Ledger({}, store), ServerLog("json", True, log)
+        ledger, server_log = Ledger({}, store), ServerLog("json", True, log)
         runs = Runs(
-            settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=Telemetry(log=said)
+            settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=Telemetry(log=server_log)
         )
         intake = Intake(settings, store, runs, models, ledger)
         assert runs.peers is not None
-        async with runs.peers.open(store, runs, Resuming(intake, said).take_up):
+        async with runs.peers.open(store, runs, Resuming(intake, server_log).take_up):
             yield intake
 
 
@@ -121,12 +121,12 @@ def use(url: str, directory: Path, check: Callable[[Intake], Awaitable[None]], *
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110 (nothing tells)
+    while not is_so():  # noqa: ASYNC110 (there is no event to wait for)
         await asyncio.sleep(0.05)
 
 
 async def patiently(do: Callable[[], Awaitable[T]]) -> T:
-    """Try again: after a failover, each thread learns by a failure that its session is read-only."""
+    """Retry: after a failover, each thread finds out by a failure that its session is read-only."""
     while True:
         with contextlib.suppress(StorageError):
             return await do()
@@ -141,15 +141,13 @@ async def ended(intake: Intake, id: str) -> Any:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("detach", [True, False])
-def test_a_claim_whose_reply_is_lost_is_not(
-    postgres: PostgresServer, relay: Relay, tmp_path: Path, detach: bool
-) -> None:
+def test_claim_is_not_lost_with_its_reply(postgres: PostgresServer, relay: Relay, tmp_path: Path, detach: bool) -> None:
     direct = postgres.database()
     url = direct.replace(f":{postgres.port}/", f":{relay.server_address[1]}/")
 
     async def check(intake: Intake) -> None:
         relay.cuts = 2
-        for _ in range(4):  # more than it has slots
+        for _ in range(4):  # more runs than slots
             run = await intake.start("ann", RunRequest(program="answer = 1", detach=detach))
             over = await ended(intake, run.id)
             assert (over.state, over.answer) == ("done", "1")
@@ -177,7 +175,7 @@ def test_one_user_cannot_fill_the_queue(postgres: PostgresServer, tmp_path: Path
 
 @contextlib.contextmanager
 def read_only(url: str) -> Iterator[str]:
-    """A database that refuses to write, as a standby does, except at the address that this returns."""
+    """Make a database read-only, like a standby; yield an address at which it is writable."""
     name, writable = url.rpartition("/")[2], f"{url}?options=-c%20default_transaction_read_only%3Doff"
     others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
     with psycopg.connect(writable, autocommit=True) as connection:
@@ -187,7 +185,7 @@ def read_only(url: str) -> Iterator[str]:
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
 
 
-def test_a_server_goes_on_after_a_failover(postgres: PostgresServer, tmp_path: Path) -> None:
+def test_server_continues_after_a_failover(postgres: PostgresServer, tmp_path: Path) -> None:
     url, request = postgres.database(), RunRequest(program="answer = 1")
 
     async def check(intake: Intake) -> None:
@@ -199,7 +197,7 @@ def test_a_server_goes_on_after_a_failover(postgres: PostgresServer, tmp_path: P
             objects = DirectoryObjects(tmp_path / "objects")
             with contextlib.closing(PostgresStore(writable, tmp_path / "other", objects)) as other:
                 await other.shared.enqueue(run, as_json(KeptRequest(request)))
-            await asyncio.sleep(3)  # the server looks at the queue
+            await asyncio.sleep(3)  # meanwhile, the server polls the queue
         later = await patiently(lambda: intake.start("ann", request))
         for id in (run.id, later.id):
             over = await ended(intake, id)
@@ -208,7 +206,7 @@ def test_a_server_goes_on_after_a_failover(postgres: PostgresServer, tmp_path: P
     assert "PostgreSQL error 25006" in use(url, tmp_path, check)
 
 
-def test_a_run_that_was_taken_over_before_its_end_was_written(
+def test_run_taken_over_before_its_end_was_stored(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)

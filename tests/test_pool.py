@@ -1,4 +1,4 @@
-"""What a review of the wall broke, and must not break again: hosts of all kinds, crowds, grants that move, dying parts."""
+"""Regressions found in a review of the sandbox: unusual hosts, many programs at once, grants, dying processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def attempt(action, *arguments):
 
 
 def host(code: str, *, before: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
-    """A host of its own, after shell commands that change what it inherits."""
+    """Run code in a new host process, after shell commands that change what the process inherits."""
     command = ["bash", "-c", f'{before}exec "$0" -c "$1"', sys.executable, "from chainofcode import *\n" + code]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
@@ -35,8 +35,8 @@ def host(code: str, *, before: str = "", **options: Any) -> subprocess.Completed
 
 
 @pytest.mark.parametrize("tier", ["A", "B"])
-def test_opening_without_a_mode_opens_nothing(tier: str, tmp_path: Path) -> None:
-    """Access mode 3 asks Landlock for no right at all."""
+def test_open_with_access_mode_3_is_denied(tier: str, tmp_path: Path) -> None:
+    """For access mode 3, Landlock checks no right at all."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
     program = ATTEMPT + (
@@ -48,7 +48,7 @@ def test_opening_without_a_mode_opens_nothing(tier: str, tmp_path: Path) -> None
     assert victim.read_text() == "precious"
 
 
-def test_a_guest_cannot_lock_what_it_may_read(tmp_path: Path) -> None:
+def test_guest_cannot_lock_readable_files(tmp_path: Path) -> None:
     import fcntl
 
     shared = tmp_path / "shared"
@@ -92,12 +92,12 @@ def test_a_guest_cannot_kill_a_host_by_closing_its_pipe() -> None:
     assert (done.returncode, done.stdout) == (0, "limit:run\n"), done.stderr
 
 
-def test_half_a_frame_does_not_hide_a_limit() -> None:
+def test_partial_frame_does_not_hide_a_limit() -> None:
     program = "import os, struct\nos.write(4, struct.pack('<I', 100) + b'half')\nwhile True: pass"
     assert run(program, limits=Limits(run_seconds=0.5)).reason == "limit:run"
 
 
-# --- hosts of all kinds -------------------------------------------------------------------------------------------
+# --- unusual hosts ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_half_a_frame_does_not_hide_a_limit() -> None:
     ["trap '' CHLD; ", "ulimit -t 30; ", "ulimit -v 3000000; ", "ulimit -n 64; ", "exec 0<&- 1>&- 2>&-; "],
     ids=["SIGCHLD ignored", "CPU limited", "memory limited", "few descriptors", "nothing open"],
 )
-def test_what_a_host_inherits(before: str, tmp_path: Path) -> None:
+def test_host_with_unusual_inherited_settings(before: str, tmp_path: Path) -> None:
     code = (
         "import sys\nresult = run('answer = f(1)', lambda p: 41)\n"
         f"open({str(tmp_path / 'out')!r}, 'w').write(repr(result))"
@@ -122,17 +122,17 @@ def test_a_host_that_blocks_signals() -> None:
     assert host(code).stdout == "2\n"
 
 
-def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+def test_deleted_working_directory(tmp_path: Path) -> None:
     place = tmp_path / "gone"
     place.mkdir()
     done = host("import os; os.rmdir(os.getcwd()); print(run('answer = 5').answer)", cwd=place)
     assert done.stdout == "5\n", done.stderr
 
 
-# --- crowds -------------------------------------------------------------------------------------------------------
+# --- many programs at once ----------------------------------------------------------------------------------------
 
 
-def test_three_hundred_at_once() -> None:
+def test_300_programs_at_once() -> None:
     async def crowd() -> list[Any]:
         with Jail() as jail:
             results = await asyncio.gather(*[arun(f"answer = {n}", sandbox=jail) for n in range(300)])
@@ -141,7 +141,7 @@ def test_three_hundred_at_once() -> None:
     assert asyncio.run(crowd()) == list(range(300))
 
 
-def test_runs_that_are_cancelled_leave_no_guest() -> None:
+def test_cancelled_runs_leave_no_guest() -> None:
     async def cancel_many() -> tuple[int, int, int, int]:
         with Jail(spares=0) as jail:
             await arun("answer = 1", sandbox=jail)
@@ -180,7 +180,7 @@ def test_many_different_grants_at_once(tmp_path: Path) -> None:
 # --- grants -------------------------------------------------------------------------------------------------------
 
 
-def test_grants_that_overlap_or_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_and_large_grants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "g" / "sub").mkdir(parents=True)
     (tmp_path / "g" / "sub" / "f.txt").write_text("deep")
@@ -193,7 +193,7 @@ def test_grants_that_overlap_or_are_many(tmp_path: Path, monkeypatch: pytest.Mon
     assert run("answer = open('g/sub/f.txt').read()", reads=(".",)).answer == "deep"
 
 
-def test_a_granted_file_that_is_replaced(tmp_path: Path) -> None:
+def test_replaced_file_has_its_new_content(tmp_path: Path) -> None:
     granted = tmp_path / "data.txt"
     granted.write_text("old")
     with Jail() as jail:
@@ -204,18 +204,18 @@ def test_a_granted_file_that_is_replaced(tmp_path: Path) -> None:
         assert run(program, inputs=given, reads=(str(granted),), sandbox=jail).answer == "new"
 
 
-def test_a_directory_of_packages_can_be_read() -> None:
+def test_directory_of_packages_can_be_granted() -> None:
     site = str(Path(pytest.__file__).parent.parent)
     result = run("import os\nanswer = 'pytest' in os.listdir(path)", inputs={"path": site}, reads=(site,))
     assert result.answer is True
 
 
-def test_files_cannot_be_granted_where_none_can_be_opened(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="tiers A and B"):
+def test_tier_c_rejects_file_grants(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="granting files needs tier A or B"):
         run("answer = 1", reads=(str(tmp_path),), sandbox="C")
 
 
-# --- dying parts --------------------------------------------------------------------------------------------------
+# --- dying processes ----------------------------------------------------------------------------------------------
 
 
 def gone(pids: list[int]) -> bool:
@@ -227,7 +227,7 @@ def gone(pids: list[int]) -> bool:
 
 
 @pytest.mark.parametrize("tier", ["A", "B", "C"])
-def test_all_die_with_their_keeper(tier: str) -> None:
+def test_guests_die_with_their_zygote(tier: str) -> None:
     async def kill() -> list[int]:
         with Jail(tier) as jail:
             runs = asyncio.Event()
@@ -245,7 +245,7 @@ def test_all_die_with_their_keeper(tier: str) -> None:
     assert gone(asyncio.run(kill()))
 
 
-def test_all_die_with_a_host_that_dies_while_packages_are_imported(tmp_path: Path) -> None:
+def test_guests_die_with_a_host_killed_during_package_import(tmp_path: Path) -> None:
     (tmp_path / "slow_package.py").write_text("import time\ntime.sleep(60)\n")
     code = "from chainofcode import run; run('answer = 1', packages=('slow_package',))"
     parent = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(tmp_path)})
@@ -261,7 +261,7 @@ def test_all_die_with_a_host_that_dies_while_packages_are_imported(tmp_path: Pat
     assert gone(family)
 
 
-# --- values made to cost ------------------------------------------------------------------------------------------
+# --- expensive values ---------------------------------------------------------------------------------------------
 
 FORGE = """
 import json, os, struct
@@ -284,7 +284,7 @@ def forge(value):
     ],
     ids=["colliding set", "colliding dict", "fraction", "many lists"],
 )
-def test_an_answer_made_to_cost(value: str) -> None:
+def test_expensive_answers_are_bounded(value: str) -> None:
     started = time.monotonic()
     result = run(FORGE + f"forge({value})", limits=Limits(run_seconds=20))
     assert result.reason in ("answered", "guest died")
@@ -293,7 +293,7 @@ def test_an_answer_made_to_cost(value: str) -> None:
     assert time.monotonic() - started < 12  # most of it is the guest's own work
 
 
-def test_work_behind_a_forged_pause_counts() -> None:
+def test_work_after_a_forged_pause_counts() -> None:
     program = (
         'import os, struct\nbody = b\'{"type":"paused","id":1,"kind":"call","name":"x","text":"x()"}\'\n'
         "os.write(4, struct.pack('<I', len(body)) + body)\nwhile True: pass"
@@ -308,7 +308,7 @@ def test_work_behind_a_forged_pause_counts() -> None:
     assert time.monotonic() - started < 8
 
 
-def test_nothing_done_to_standard_input_reaches_the_next_program() -> None:
+def test_changes_to_stdin_do_not_reach_the_next_program() -> None:
     program = "import fcntl\nbefore = fcntl.fcntl(0, 3)\nfcntl.fcntl(0, 4, before | 0o6000)\nanswer = before"
     with Jail() as jail:
         assert len({run(program, sandbox=jail).answer for _ in range(3)}) == 1

@@ -1,6 +1,6 @@
-"""What works on macOS and Windows: everything but the walls around programs.
+"""macOS and Windows: everything works except the sandbox.
 
-Each test starts an interpreter in which what Linux alone has is missing (tests/foreign_platform.py).
+Each test starts an interpreter without the features that only Linux has (tests/foreign_platform.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from guest_servers import guest_server
 from chainofcode import run
 
 SOURCE = ROOT / "src" / "chainofcode"
-# What needs Linux, and what needs extras that are not tried here.
+# Modules that need Linux, and modules of extras that are not tested here.
 LINUX = (
     "sandbox.jail",
     "sandbox.kernel",
@@ -49,7 +49,7 @@ def platform(request: pytest.FixtureRequest) -> str:
 
 
 def python(platform: str, *arguments: str, imported: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python as on another platform. `imported` are packages that need the real one when they are imported."""
+    """Run Python as on another platform. `imported`: packages that need the real platform during their import."""
     environment = {**os.environ, **variables, "PYTHONPATH": str(SITES / platform), "COC_IMPORTED": imported}
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, env=environment, timeout=600
@@ -62,8 +62,8 @@ def coc(platform: str, *arguments: str | Path, imported: str = "", **variables: 
     return done.stdout
 
 
-def test_the_platform_is_another_one(platform: str) -> None:
-    """The test of the tests: what the code below could use on Linux alone is gone."""
+def test_interpreter_lacks_linux_features(platform: str) -> None:
+    """A check of the tests themselves: features that only Linux has are missing."""
     tried = "import sys; assert sys.platform != 'linux'\nimport os\n"
     assert "memfd_create" in python(platform, "-c", f"{tried}os.memfd_create('x')").stderr
     assert "No such file" in python(platform, "-c", f"{tried}open('/proc/self/stat')").stderr
@@ -84,8 +84,8 @@ for name in {names}:
 """
 
 
-def test_modules(platform: str) -> None:
-    """All modules but those of the walls can be imported, and those are not on the list without need."""
+def test_portable_modules_can_be_imported(platform: str) -> None:
+    """All modules except those in LINUX can be imported; on Windows, all of these fail."""
     names = [".".join(path.relative_to(SOURCE).with_suffix("").parts) for path in sorted(SOURCE.rglob("*.py"))]
     names = [name for name in names if not name.startswith((*LINUX_TOO, *EXTRAS, "platforms."))]
     assert len(names) > 200
@@ -96,7 +96,7 @@ def test_modules(platform: str) -> None:
     assert platform == "darwin" or set(failed) >= set(LINUX)
 
 
-def test_traces_and_scores(platform: str, tmp_path: Path) -> None:
+def test_commands_on_traces_and_results(platform: str, tmp_path: Path) -> None:
     trace, replies, results = tmp_path / "t.jsonl", tmp_path / "replies.jsonl", tmp_path / "results"
     run("x = f('a')\nprint('note')\nanswer = x + 1", {"f('a')": 1}).trace.write(trace)
     replies.write_text(
@@ -114,35 +114,35 @@ def test_traces_and_scores(platform: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(2)
-def test_models(platform: str, tmp_path: Path) -> None:
+def test_ask_and_eval_with_a_model(platform: str, tmp_path: Path) -> None:
     suite, out = tmp_path / "suite.jsonl", tmp_path / "out"
     suite.write_text(json.dumps({"question": "What is 6 times 7?", "target": "42"}) + "\n")
     with serving(REPLY) as endpoint:
         model = ["--model", "openai:m", "--base-url", f"{endpoint.url}/v1"]
-        told = {"imported": "openai", "OPENAI_API_KEY": "k"}
-        asked = coc(platform, "ask", "What is 6 times 7?", "--method", "direct", *model, **told)
-        assert asked == "42\n"
-        coc(platform, "eval", suite, "--methods", "direct", "--out", out, *model, **told)
+        settings = {"imported": "openai", "OPENAI_API_KEY": "k"}
+        answered = coc(platform, "ask", "What is 6 times 7?", "--method", "direct", *model, **settings)
+        assert answered == "42\n"
+        coc(platform, "eval", suite, "--methods", "direct", "--out", out, *model, **settings)
     assert json.loads((out / "results.jsonl").read_text())["verdict"] == "right"
 
 
-def test_what_to_do_without_a_wall(platform: str, tmp_path: Path) -> None:
-    """One line says where programs can run instead; `coc doctor` says it, too."""
+def test_error_without_a_sandbox_names_alternatives(platform: str, tmp_path: Path) -> None:
+    """One line states where programs can run instead; `coc doctor` prints it, too."""
     program, trace = tmp_path / "p.py", tmp_path / "t.jsonl"
     program.write_text("answer = 1")
     run("answer = 1").trace.write(trace)
-    here = {"darwin": "--sandbox docker:", "win32": "run coc in WSL"}[platform]
+    alternative = {"darwin": "--sandbox docker:", "win32": "run coc in WSL"}[platform]
     for arguments in (["run", str(program)], ["run", str(program), "--sandbox=none"], ["why", str(trace)]):
         done = python(platform, "-m", "chainofcode", *arguments)
         (line,) = [line for line in done.stderr.splitlines() if "Linux only" in line]
         assert done.returncode == 2 and done.stdout == "" and "Traceback" not in done.stderr
-        assert here in line and "coc serve --sandbox-only" in line and "COC_SANDBOX" in line
+        assert alternative in line and "coc serve --sandbox-only" in line and "COC_SANDBOX" in line
     doctor = python(platform, "-m", "chainofcode", "doctor")
-    assert doctor.returncode == 2 and here in doctor.stdout.splitlines()[0]
+    assert doctor.returncode == 2 and alternative in doctor.stdout.splitlines()[0]
 
 
 def test_a_remote_sandbox(platform: str, tmp_path: Path) -> None:
-    """Programs, replays and provenance work there with a server that has the walls."""
+    """Programs, replays and provenance work with a sandbox server."""
     (tmp_path / "v.jsonl").write_text('{"call": "f(3)", "value": 4}')
     (tmp_path / "p.py").write_text("answer = f(sum(n for n in [1, 2])) + 1")
     trace = tmp_path / "t.jsonl"
@@ -156,8 +156,8 @@ def test_a_remote_sandbox(platform: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.sampled(2)
-def test_the_portable_part_of_the_suite(platform: str) -> None:
-    """Tests of modules that need no wall pass there, too."""
+def test_portable_tests_pass(platform: str) -> None:
+    """Tests of modules that need no sandbox pass, too."""
     sample = part(sorted(PORTABLE), 3)
     files = [str(ROOT / "tests" / f"test_{name}.py") for name in sample]
     options = ["-q", "--capture=sys", "-p", "no:cacheprovider", "-m", "portable", *files]

@@ -67,7 +67,7 @@ def event(kind: type, **fixed: Any) -> dict[str, Any]:
 
 
 def hostile_trace() -> list[dict[str, Any]]:
-    """Two programs with steps of all kinds, the first given up, the second with an error, then an answer."""
+    """Two programs with steps of all kinds: the first is abandoned, the second ends with an error; then an answer."""
     steps = [event(Step, by=by, statement=statement) for by in ("python", "lm", "tool") for statement in (0, 9)]
     bare = [{**step, "delta": {}, "error": None, "number": 2} for step in steps]
     shown = [{**step, "outcome": None} for step in bare]
@@ -156,15 +156,15 @@ COMMANDS = [[*command[:1], trace, *command[1:]] for command in ON_TRACES for tra
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: plain(" ".join(command))[:60])
-def test_no_command_passes_on_control_characters(
+def test_commands_print_no_control_characters(
     command: list[str], place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     capfd.readouterr()
-    with pytest.raises(SystemExit) as left:  # argparse leaves by itself
+    with pytest.raises(SystemExit) as exited:  # argparse raises SystemExit itself
         raise SystemExit(main(command))
     done = capfd.readouterr()
     printed = done.out + done.err
-    assert left.value.code in (0, 1, 2) and printed and "Traceback" not in printed
+    assert exited.value.code in (0, 1, 2) and printed and "Traceback" not in printed
     check(printed)
 
 
@@ -173,7 +173,7 @@ def check(printed: str) -> None:
     assert not [line for line in printed.split("\n") if line.startswith("FORGED")]
 
 
-CODES = re.compile("\x1b\\[(?:[0-2]|3[356]|K|J|[0-9]+A)m?|\r")  # what we draw with
+CODES = re.compile("\x1b\\[(?:[0-2]|3[356]|K|J|[0-9]+A)m?|\r")  # the escape codes that this project uses
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ CODES = re.compile("\x1b\\[(?:[0-2]|3[356]|K|J|[0-9]+A)m?|\r")  # what we draw w
     ],
     ids=" ".join,
 )
-def test_in_a_terminal_only_our_own_codes(command: list[str], place: Path) -> None:
+def test_terminal_output_has_only_own_escape_codes(command: list[str], place: Path) -> None:
     _, drawn = in_terminal(*command)
     assert drawn and "Traceback" not in drawn
     without = CODES.sub("", drawn)
@@ -206,8 +206,8 @@ def test_text_cannot_forge_colours() -> None:
     assert "\x1b" not in for_terminal(line, colour=False)
 
 
-def test_the_terminal_module_alone_prints() -> None:
-    """A command that printed by itself could forget to escape."""
+def test_only_the_terminal_module_prints() -> None:
+    """A command that printed directly could omit the escaping."""
     for path in (SOURCE / "cli").rglob("*.py"):
         if path.name == "terminal.py":
             continue
@@ -218,7 +218,7 @@ def test_the_terminal_module_alone_prints() -> None:
 
 
 def test_the_hostile_trace_has_every_text_field() -> None:
-    """So that a field that is added later is tried, too."""
+    """Fields that are added later are tested, too."""
     trace = Trace.parse([json.dumps(line).encode() for line in hostile_trace()])
     for kind in (Program, Call, Step, Answer):
         one = next(event for event in trace.events if isinstance(event, kind))

@@ -1,7 +1,7 @@
-"""What values cost at endpoints that cache prefixes from a minimum on: stand-ins count tokens by the rules of each.
+"""The cost of values at endpoints that cache prefixes above a minimum length: stand-ins count tokens by their rules.
 
-OpenAI: prompt caching guide, structured outputs (the schema is part of the prefix). Anthropic: prompt caching, tool use
-with prompt caching (tools come first). As read in November 2026; a token is four characters.
+The rules, as of November 2026, are from OpenAI's guides to prompt caching and structured outputs (the schema is part of
+the prefix) and Anthropic's guides to prompt caching and tool use (tools come first). A token is four characters.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ PROGRAMS = [
     f"answer = [{name}(number) for number in range({CALLS // 2})]\nok: list[bool] = answer"
     for name in ("is_even", "is_odd")
 ]
-# With other instructions, small models give other values: evaluate them again (docs/results.md).
+# If the instructions for small models change, evaluate these models again (docs/results.md).
 SMALL = "7c60514c"
 
 
 class OpenAIHere(OpenAILM):
-    """A model of OpenAI at a stand-in, at OpenAI's prices."""
+    """A model of OpenAI, served by a stand-in, with OpenAI's prices."""
 
     def __init__(self, model: str, url: str) -> None:
         super().__init__(model, base_url=url, api_key="k", dialect=OPENAI)
@@ -46,7 +46,7 @@ class OpenAIHere(OpenAILM):
 
 
 class AnthropicHere(AnthropicLM):
-    """A model of Anthropic at a stand-in, at Anthropic's prices."""
+    """A model of Anthropic, served by a stand-in, with Anthropic's prices."""
 
     def __init__(self, model: str, url: str) -> None:
         super().__init__(model, base_url=url, api_key="k")
@@ -56,7 +56,7 @@ class AnthropicHere(AnthropicLM):
         return self._vendor.dollars(prompt, written, cached=cached, stored=stored)
 
 
-Parts = list[tuple[str, bool]]  # the text of a prompt, and where it is marked
+Parts = list[tuple[str, bool]]  # the parts of a prompt, and whether each ends with a mark
 
 
 def openai_parts(body: dict[str, Any]) -> Parts:
@@ -65,7 +65,7 @@ def openai_parts(body: dict[str, Any]) -> Parts:
         if isinstance(turn["content"], str):
             parts.append((turn["role"] + turn["content"], False))
             continue
-        assert turn["role"] != "assistant"  # which takes no mark
+        assert turn["role"] != "assistant"  # messages of the assistant cannot have marks
         parts += [(turn["role"] + one["text"], "prompt_cache_breakpoint" in one) for one in turn["content"]]
     return parts
 
@@ -105,10 +105,10 @@ def endpoint() -> Iterator[Any]:
         yield one
 
 
-def openai(endpoint: Any, model: str, cache: PromptCache, *, takes_marks: bool = True) -> LM:
+def openai(endpoint: Any, model: str, cache: PromptCache, *, accepts_marks: bool = True) -> LM:
     def act(e: Any) -> None:
         body = endpoint.seen[-1][1]
-        if not takes_marks and "prompt_cache_options" in body:
+        if not accepts_marks and "prompt_cache_options" in body:
             error = {"message": "prompt_cache_breakpoint is not supported on this model", "param": "messages"}
             return e.reply(400, json.dumps({"error": error}).encode())
         tokens, cached, written = cache.counted(openai_parts(body))
@@ -138,7 +138,7 @@ def anthropic(endpoint: Any, model: str, least: int) -> LM:
 
 
 def spent(lm: LM, *, is_small: bool) -> Usage:
-    """What the calls of two programs cost, one by one, so that the order of prompts is the same each time."""
+    """Return the usage of two programs, run sequentially so that the order of prompts is always the same."""
     lm.is_small = is_small
     results = [run(program, lm, in_flight=1) for program in PROGRAMS]
     assert [result.answer for result in results] == [[True] * (CALLS // 2)] * 2
@@ -168,9 +168,9 @@ def test_openai_caches_up_to_marks(endpoint: Any) -> None:
     assert all(body["prompt_cache_options"] == {"mode": "explicit"} for _, body in endpoint.seen)
 
 
-def test_a_model_that_takes_no_marks(endpoint: Any) -> None:
-    """It refuses them once. Without them it caches nothing of use, so later programs get the short prompt."""
-    lm = openai(endpoint, "gpt-5.6-terra", PromptCache(1024), takes_marks=False)
+def test_model_that_rejects_marks(endpoint: Any) -> None:
+    """It rejects them once. Without marks, its cache saves nothing, so later programs get the short prompt."""
+    lm = openai(endpoint, "gpt-5.6-terra", PromptCache(1024), accepts_marks=False)
     run(PROGRAMS[0], lm, in_flight=1)
     run(PROGRAMS[1], lm, in_flight=1)
     assert ["prompt_cache_options" in body for _, body in endpoint.seen] == [True] + [False] * CALLS
@@ -183,7 +183,7 @@ def test_anthropic_caches_the_longer_prompt(endpoint: Any) -> None:
 
 
 def test_anthropic_shares_the_fixed_part_between_programs(endpoint: Any) -> None:
-    """It has its own mark: prefixes are looked up only there."""
+    """The fixed part has its own mark, because prefixes are looked up only at marks."""
     lm = anthropic(endpoint, "claude-sonnet-5", 1024)
     one, other = (run(program, lm, in_flight=1).trace.calls[0].usage for program in PROGRAMS)
     assert one.cached_tokens == 0
@@ -197,16 +197,19 @@ def test_anthropic_shares_the_fixed_part_between_programs(endpoint: Any) -> None
         (OpenAILM("gpt-4.1-mini", base_url=OpenAILM.vendor_url), True),
         (OpenAILM("gpt-4o-mini", base_url=OpenAILM.vendor_url), False),  # cached tokens cost half: not enough
         (OpenAILM("no-such-model", base_url=OpenAILM.vendor_url), False),  # no price
-        (OpenAILM("gpt-5-mini", base_url="http://127.0.0.1:1"), False),  # an own server
-        (OpenAILM("gemini-2.5-flash", dialect=GEMINI), False),  # from 2,048 on
+        (OpenAILM("gpt-5-mini", base_url="http://127.0.0.1:1"), False),  # a self-hosted server
+        (OpenAILM("gemini-2.5-flash", dialect=GEMINI), False),  # the minimum is 2,048
         (AnthropicLM("claude-sonnet-5", base_url=AnthropicLM.vendor_url), True),
-        (AnthropicLM("claude-opus-5", base_url=AnthropicLM.vendor_url), False),  # from 512 on: the short one is cached
-        (AnthropicLM("claude-haiku-4-5", base_url=AnthropicLM.vendor_url), False),  # from 4,096 on
+        (
+            AnthropicLM("claude-opus-5", base_url=AnthropicLM.vendor_url),
+            False,
+        ),  # the minimum is 512: the short prompt is cached
+        (AnthropicLM("claude-haiku-4-5", base_url=AnthropicLM.vendor_url), False),  # the minimum is 4,096
         (ScriptedLM([]), False),
     ],
     ids=lambda given: given.name if isinstance(given, LM) else "",
 )
-def test_who_gets_more_examples(lm: LM, is_long: bool) -> None:
+def test_which_models_get_the_longer_prompt(lm: LM, is_long: bool) -> None:
     assert (len(fixed_part(lm)) > len(fixed_part(ScriptedLM([])))) is is_long
     lm.is_small = True
     assert fixed_part(lm) == fixed_part(ScriptedLM([]))
@@ -221,11 +224,11 @@ def test_the_longer_prompt_begins_with_the_shorter_one() -> None:
     assert all(json.loads(message.content) for message in longer if message.role == "assistant")
 
 
-def test_small_models_have_the_prompt_that_was_evaluated() -> None:
+def test_small_models_get_the_evaluated_prompt() -> None:
     assert instructions_digest(connect("local:qwen2.5-coder-1.5b")).startswith(SMALL)
 
 
-def test_wrapped_models_say_the_same() -> None:
+def test_wrapped_model_forwards_prefers_longer() -> None:
     lm = connect("openai:gpt-5-mini", api_key="k")
     assert lm.prefers_longer(600, 1100)
     assert not lm.prefers_longer(600, 1000)

@@ -1,4 +1,4 @@
-"""The wire protocol as docs/protocol.md describes it: its tables, and the guest that it spells out."""
+"""The wire protocol as docs/protocol.md describes it: the tables, and the example of a guest."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def fields_of(table: str) -> list[str]:
     return [name for row in rows for name in names_in(row.split(" | ")[0])]
 
 
-def test_frames_from_the_guest() -> None:
+def test_documented_guest_frames() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", PAGE, re.MULTILINE)
     described = {kind: names_in(fields) for kind, fields in rows}
     frames = (ProgramParsed, Ran, Paused, Settled, Surveyed, Wrote, Ended)
     assert described == {frame.__struct_config__.tag: list(frame.__struct_fields__) for frame in frames}
 
 
-def test_the_start_frame() -> None:
+def test_documented_start_frame() -> None:
     granted = {"package_names", "package_paths", "processes"}
     assert set(fields_of("start")) == Job("answer = 1").message().keys() | granted
 
 
-def test_reasons_that_a_guest_may_give() -> None:
+def test_documented_reasons_of_a_guest() -> None:
     line = next(line for line in PAGE.split("- **") if line.startswith("`ended`"))
-    told = set(re.findall(r"`((?:limit:\w+)|answered|error|halted)`", line.partition("`answer`")[0]))
-    assert told == frames._GUESTS_REASONS
+    documented = set(re.findall(r"`((?:limit:\w+)|answered|error|halted)`", line.partition("`answer`")[0]))
+    assert documented == frames._GUESTS_REASONS
 
 
 @pytest.mark.parametrize("calls", [[2], [1, 1], [0]])
-def test_a_survey_names_calls_that_were_met_once_each(calls: list[int]) -> None:
+def test_survey_with_unknown_or_repeated_calls_is_rejected(calls: list[int]) -> None:
     reader = frames.Reader(1 << 20, 1 << 20, is_shadow=True)
     reader.feed(frames.encode({"type": "paused", "id": 1, "kind": "call", "name": "f"}))
     for surveyed in ([1], calls):
@@ -56,7 +56,7 @@ def test_a_survey_names_calls_that_were_met_once_each(calls: list[int]) -> None:
         reader.next()
 
 
-def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
+def test_documented_example_guest_runs(tmp_path: Path) -> None:
     script = tmp_path / "guest.py"
     script.write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-1])
     lines = Language(name="lines", command=lambda python, *given: [sys.executable, str(script), *given])
@@ -65,8 +65,8 @@ def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
 
     result = run(Program(source), values, sandbox=NoWall(), language=lines)
     assert (result.reason, result.answer) == ("answered", "Anne")
-    told = [(step.by, step.line, step.call, step.delta) for step in result.trace.steps]
-    assert told == [
+    steps = [(step.by, step.line, step.call, step.delta) for step in result.trace.steps]
+    assert steps == [
         ("lm", 1, "capital_of(France)", {}),
         ("python", 1, None, {"a": "'Paris'"}),
         ("lm", 2, "mayor_of(it)", {}),
@@ -74,7 +74,7 @@ def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
     ]
 
 
-def test_the_host_looks_at_the_memory_of_a_guest_that_sets_itself_no_limit(tmp_path: Path) -> None:
+def test_host_limits_the_memory_of_guests_that_set_no_limit(tmp_path: Path) -> None:
     script = tmp_path / "guest.py"
     script.write_text("import time\nheld = b'x' * 200_000_000\ntime.sleep(30)\n")
     greedy = Language(name="greedy", command=lambda python, *given: [sys.executable, str(script), *given])

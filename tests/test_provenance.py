@@ -1,4 +1,4 @@
-"""What an answer depends on: known dependencies, and brute force against what slices say does not matter."""
+"""Provenance: known dependencies, and brute-force checks that statements and values outside a slice do not matter."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def steps(trace: Trace) -> list[Any]:
 def answer_at_random(pause: Pause) -> Any:
     try:
         return HOLES[pause.name](*pause.args)
-    except (TypeError, KeyError):  # a program that lacks a statement may ask anything
+    except (TypeError, KeyError):  # a program without one of its statements may make any call
         return 0
 
 
@@ -77,7 +77,7 @@ def answer_of(pause: Pause) -> Any:
 
 
 @pytest.mark.parametrize("name", marked_cases())
-def test_what_is_hard_to_see(name: str, sandbox: Sandbox) -> None:
+def test_hidden_dependencies(name: str, sandbox: Sandbox) -> None:
     source = marked_cases()[name]
     force = Force(source, answer_of, sandbox, {})
     result, found = asyncio.run(force.sliced())
@@ -96,7 +96,7 @@ def test_brute_force_on_aliasing_programs(seed: int, sandbox: Sandbox) -> None:
 
 @pytest.mark.sampled(10)
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in NEED_FILES | SEE_THE_WATCHER])
-def test_every_way_of_a_value(way: str, sandbox: Sandbox, oracle: Oracle) -> None:
+def test_every_channel_alone(way: str, sandbox: Sandbox, oracle: Oracle) -> None:
     for in_function, chance in ((False, 3), (False, 4), (True, 3), (True, 4)):
         source = alone(way, in_function=in_function, chance=chance)
         if chance == 3 or "is_lucky" in source:
@@ -104,12 +104,12 @@ def test_every_way_of_a_value(way: str, sandbox: Sandbox, oracle: Oracle) -> Non
 
 
 @pytest.mark.parametrize("seed", range(PROGRAMS))
-def test_ways_mixed_at_random(seed: int, sandbox: Sandbox, oracle: Oracle) -> None:
+def test_random_mixes_of_channels(seed: int, sandbox: Sandbox, oracle: Oracle) -> None:
     assert asyncio.run(objections(mixed(seed), sandbox, oracle)) == []
 
 
 @pytest.mark.parametrize("start", range(0, 108, 12))
-def test_brute_force_on_given_cases(start: int, sandbox: Sandbox) -> None:
+def test_brute_force_on_shared_cases(start: int, sandbox: Sandbox) -> None:
     for case in part(records("cases/bbh.jsonl")[start : start + 12], 3):
         values = {call["call"]: decode(call["value"]) for call in case["calls"]}
         force = Force(case["program"], lambda pause, values=values: values[pause.text], sandbox, {})  # type: ignore[misc]
@@ -126,7 +126,7 @@ def test_brute_force_on_random_programs(seed: int, sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, 40, 10))
-def test_a_followed_run_is_the_same_run(start: int, sandbox: Sandbox) -> None:
+def test_following_does_not_change_a_run(start: int, sandbox: Sandbox) -> None:
     async def both(source: str) -> tuple[Result, Result]:
         given: dict[str, Any] = {"sandbox": sandbox, "limits": Limits(lm_calls=100_000)}
         followed = await arun(source, lambda pause: HOLES[pause.name](*pause.args), follow=True, **given)
@@ -157,7 +157,7 @@ unused = label(2)
 """
 
 
-def test_a_loop_that_runs_very_often_is_one_node() -> None:
+def test_lineage_of_a_long_loop_is_small() -> None:
     values = {"step_of(0)": 2, "label(1)": "x", "label(2)": "y", "is_good('a')": True, "is_good('b')": False}
     result = run(HOT, values, follow=True)
     assert result.answer == (2, 4)
@@ -167,10 +167,10 @@ def test_a_loop_that_runs_very_often_is_one_node() -> None:
     found = slice_of(result.lineage, result.trace.program, result.trace.answer)
     lines = {result.trace.program.statements[number].line for number in found.statements}
     assert {4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15} <= lines
-    assert not {10, 16} & lines  # what the loop has nothing to do with stays out
+    assert not {10, 16} & lines  # statements that do not affect the loop stay out
 
 
-def test_what_a_failure_depends_on() -> None:
+def test_dependencies_of_an_error() -> None:
     result = run("a = f(1)\nb = f(2)\nc = a - 1\nanswer = 1 / c", {"f(1)": 1, "f(2)": 2}, follow=True)
     assert result.reason == "error" and result.lineage is not None
     assert result.trace.program is not None and result.trace.answer is not None
@@ -178,7 +178,7 @@ def test_what_a_failure_depends_on() -> None:
     assert {result.trace.program.statements[number].line for number in found.statements} == {1, 3, 4}
 
 
-def test_a_statement_that_a_model_runs_is_followed() -> None:
+def test_emulated_statement_is_followed() -> None:
     source = (
         "basket = ['plum']\nother = ['nail']\nput everything that is in the shop into the basket\nanswer = len(basket)"
     )
@@ -196,7 +196,7 @@ def test_a_statement_that_a_model_runs_is_followed() -> None:
         assert first - 1 not in lines, "other is not in the basket"
 
 
-def test_nothing_is_followed_unless_asked() -> None:
+def test_question_is_an_input_of_the_answer() -> None:
     result = run("x = question\nanswer = x.upper()", follow=True, question="why")
     assert result.lineage is not None
     assert result.trace.program is not None and result.trace.answer is not None

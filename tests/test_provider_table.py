@@ -1,4 +1,4 @@
-"""The table of providers in docs/models.md: each cell has a test against a stand-in, and says what the models declare."""
+"""The table of providers in docs/models.md: each cell has a test, and agrees with what the models declare."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ pytest.importorskip("openai", reason="the extra `openai` is not installed")
 pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
 COLUMNS = ("schema", "log probabilities", "prompt cache", "images", "batch", "reasoning for values", "price known")
 _DIALECTS, _BATCHES, _CLAUDE, _LOCAL = "test_dialects", "test_batches", "test_anthropic", "test_local"
-_OWN = f"{_DIALECTS}::test_servers_of_your_own"
+_OWN = f"{_DIALECTS}::test_self_hosted_servers"
 _PRICE = "test_provider_table::test_prices"
-# In the order of the columns.
+# The tests of each row, in the order of the columns.
 TESTS = {
     "`openai:` at OpenAI": (
         f"{_DIALECTS}::test_openai", f"{_DIALECTS}::test_openai", "test_prompt_cache::test_openai_caches_up_to_marks",
@@ -28,30 +28,34 @@ TESTS = {
         f"{_DIALECTS}::test_openai", _PRICE,
     ),
     "`openai:` elsewhere (vLLM, SGLang, llama.cpp…)": (
-        _OWN, _OWN, "test_provider_table::test_tokens_that_a_server_cached",
+        _OWN, _OWN, "test_provider_table::test_cached_tokens_are_counted",
         f"{_DIALECTS}::test_images", f"{_BATCHES}::test_a_server_without_batches", _OWN, _PRICE,
     ),
     "`anthropic:`": (
-        f"{_CLAUDE}::test_a_schema_is_the_input_of_a_tool_that_must_be_called", "test_provider_table::test_declared",
-        f"{_CLAUDE}::test_marks_are_sent_from_the_minimum_of_the_model_on",
+        f"{_CLAUDE}::test_schema_is_sent_as_forced_tool",
+        "test_provider_table::test_table_agrees_with_declared_features",
+        f"{_CLAUDE}::test_cache_marks_are_sent_from_minimum_of_model",
         f"{_CLAUDE}::test_images_come_before_the_text_about_them",
         f"{_BATCHES}::test_requests_that_wait_together_are_one_batch",
-        f"{_CLAUDE}::test_what_is_asked_and_answered", f"{_CLAUDE}::test_known_prices",
+        f"{_CLAUDE}::test_request_and_reply", f"{_CLAUDE}::test_known_prices",
     ),
     "`gemini:`": (
-        f"{_DIALECTS}::test_gemini", f"{_DIALECTS}::test_gemini", "test_prompt_cache::test_who_gets_more_examples",
-        f"{_DIALECTS}::test_the_formats_that_the_documentation_lists", f"{_BATCHES}::test_providers_without_batches",
+        f"{_DIALECTS}::test_gemini", f"{_DIALECTS}::test_gemini",
+        "test_prompt_cache::test_which_models_get_the_longer_prompt",
+        f"{_DIALECTS}::test_image_formats_match_the_documentation", f"{_BATCHES}::test_providers_without_batches",
         f"{_DIALECTS}::test_gemini", _PRICE,
     ),
     "`ollama:`": (
-        _OWN, _OWN, "test_provider_table::test_tokens_that_a_server_cached",
-        f"{_DIALECTS}::test_the_formats_that_the_documentation_lists", f"{_BATCHES}::test_providers_without_batches",
+        _OWN, _OWN, "test_provider_table::test_cached_tokens_are_counted",
+        f"{_DIALECTS}::test_image_formats_match_the_documentation", f"{_BATCHES}::test_providers_without_batches",
         _OWN, _PRICE,
     ),
     "`local:`": (
-        f"{_LOCAL}::test_a_model_answers_within_a_schema", "test_provider_table::test_the_embedded_model",
+        f"{_LOCAL}::test_a_model_answers_within_a_schema",
+        "test_provider_table::test_log_probabilities_of_the_embedded_model",
         f"{_LOCAL}::test_a_long_prefix_outlives_the_process", "test_images::test_embedded_model_rejects_images",
-        "test_provider_table::test_declared", "test_provider_table::test_declared",
+        "test_provider_table::test_table_agrees_with_declared_features",
+        "test_provider_table::test_table_agrees_with_declared_features",
         f"{_LOCAL}::test_a_model_answers_within_a_schema",
     ),
 }  # fmt: skip
@@ -85,8 +89,8 @@ def connected(provider: str) -> LM:
 
 
 @pytest.mark.parametrize("provider", TESTS)
-def test_declared(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`no` and `none` in the table are what a model says of itself."""
+def test_table_agrees_with_declared_features(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`no` and `none` in the table agree with the attributes of the model."""
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
     lm, row = connected(provider), table()[provider]
@@ -110,7 +114,7 @@ def test_declared(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_prices(name: str, url: str | None, is_known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An unknown price is not a price of nothing; nothing is requested."""
+    """An unknown price is None, not 0; no request is sent."""
     pytest.importorskip("genai_prices")
     for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GEMINI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
@@ -120,8 +124,8 @@ def test_prices(name: str, url: str | None, is_known: bool, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("name", ["openai:m", "ollama:m"])
-def test_tokens_that_a_server_cached(name: str) -> None:
-    """vLLM, SGLang, llama.cpp and Ollama cache by themselves; those that count cached tokens do it as OpenAI does."""
+def test_cached_tokens_are_counted(name: str) -> None:
+    """vLLM, SGLang, llama.cpp and Ollama cache without marks; cached tokens, if reported, are in OpenAI's field."""
     usage = {"prompt_tokens": 700, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 640}}
     reply = {"choices": [{"message": {"content": "Yes."}}], "usage": usage}
     with serving(reply, {**reply, "usage": {"prompt_tokens": 700, "completion_tokens": 5}}) as endpoint:
@@ -132,9 +136,9 @@ def test_tokens_that_a_server_cached(name: str) -> None:
     assert not fields & {"prompt_cache_key", "prompt_cache_options"}
 
 
-def test_the_embedded_model(small_model: str) -> None:
+def test_log_probabilities_of_the_embedded_model(small_model: str) -> None:
     with LocalLM(small_model) as lm:
-        asked = [Message("user", "Is a fig a fruit?")]
-        (reply,) = asyncio.run(lm.complete(asked, schema={"type": "boolean"}, logprobs=True))
+        messages = [Message("user", "Is a fig a fruit?")]
+        (reply,) = asyncio.run(lm.complete(messages, schema={"type": "boolean"}, logprobs=True))
     assert "".join(token.text for token in reply.tokens).strip() in ("true", "false")
     assert all(token.text in token.alternatives for token in reply.tokens)

@@ -1,4 +1,4 @@
-"""What Python 3.14 brings is the same under the engine: template strings, deferred annotations, bare exception lists."""
+"""New features of Python 3.14 work under the engine: template strings, deferred annotations, bare exception lists."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_same_as_under_cpython(name: str) -> None:
     assert (result.reason, result.answer) == ("answered", found["answer"]), result
 
 
-def test_a_program_that_runs_too_long_ends_in_its_loop() -> None:
+def test_run_limit_reports_a_line_of_the_loop() -> None:
     result = run("a = 1\ndef g(a):\n    while True:\n        a += 1\ng(a)", limits=Limits(run_seconds=1))
     assert result.reason == "limit:run"
     assert result.error is not None and result.error.line in (3, 4)

@@ -1,4 +1,4 @@
-"""Runs that wait for their turn hold neither a trace nor their values in the memory of the server."""
+"""Queued runs keep neither their trace nor their values in the server's memory."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def slot_taken(server: Server) -> asyncio.Event:
 
 
 async def held_bytes(server: Server, begin: Begin) -> int:
-    """Of runs that wait while another one has the only slot. The first of them then ends as it should."""
+    """Return the memory of runs queued behind the one that has the only slot. The first of them must end normally."""
     is_over = await slot_taken(server)
     queued = [await begin()]
     gc.collect()
@@ -134,7 +134,7 @@ def test_queued_runs_hold_no_data(tmp_path: Path, kind: Callable[[Server], Await
     assert held < MANY * 20_000, f"{held:,} bytes"
 
 
-def test_a_replay_whose_run_is_removed_meanwhile_fails_with_the_reason(tmp_path: Path) -> None:
+def test_queued_replay_fails_if_its_run_is_removed(tmp_path: Path) -> None:
     async def main(server: Server) -> RunRecord:
         run = await server.over(await server.program("answer = 1"))
         is_over = await slot_taken(server)

@@ -1,4 +1,4 @@
-"""Quotas of token holders: they run out, and they come back."""
+"""Quotas of token holders: rate limits refill, and daily budgets are renewed."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from chainofcode.server.refusal import StorageError
 from chainofcode.server.sqlite_store import SQLiteStore
 
 
-def test_a_bucket_refills_with_time_for_its_client_alone() -> None:
+def test_rate_limit_refills_for_each_client() -> None:
     rates = RateLimiter(600)  # ten a second
     assert [rates.take("ann") for _ in range(600)] == [0.0] * 600
     assert 0 < rates.take("ann") <= 0.1
     assert rates.take("bob") == 0.0
     time.sleep(0.35)
     assert [rates.take("ann") for _ in range(3)] == [0.0] * 3
-    assert max(rates.take("ann") for _ in range(1000)) > 0, "not all of a minute's worth at once"
+    assert max(rates.take("ann") for _ in range(1000)) > 0, "the refill grants more than the time that passed"
 
 
-def test_a_full_bucket_holds_a_minutes_worth() -> None:
+def test_full_bucket_holds_requests_for_one_minute() -> None:
     rates = RateLimiter(60)
     rates.take("ann")
     time.sleep(1.5)  # more than it lacks
@@ -63,7 +63,7 @@ def test_a_budget_is_renewed_at_midnight(
         asyncio.run(use(store))
 
 
-def test_what_was_spent_before_midnight_belongs_to_that_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spending_before_midnight_counts_for_that_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def use(store: SQLiteStore) -> None:
         ledger = Ledger({"tokens": 100}, store)
         monkeypatch.setattr(quotas, "today", lambda: "2026-02-28")
@@ -81,7 +81,7 @@ def test_what_was_spent_before_midnight_belongs_to_that_day(tmp_path: Path, monk
 
 
 class FullDisk(SQLiteStore):
-    """A store that cannot write what was spent, at first."""
+    """A store that cannot record spending until `error` is cleared."""
 
     error: Exception | None = StorageError("no space left on device")
 
@@ -92,7 +92,7 @@ class FullDisk(SQLiteStore):
 
 
 @pytest.mark.parametrize("error", [StorageError("no space left on device"), RuntimeError("unexpected")])
-def test_what_was_spent_is_written_when_the_disk_has_room_again(
+def test_spending_is_recorded_once_the_disk_has_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def use(store: FullDisk) -> None:

@@ -1,4 +1,4 @@
-"""An evaluation on a cluster of several nodes, one of which is lost in the middle."""
+"""Evaluations on a Ray cluster: a lost node, and settings, budgets and rate limits shared by the workers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.nightly
-def test_a_lost_node_loses_nothing(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_sample_is_lost_with_a_node(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
@@ -65,8 +65,8 @@ def test_a_lost_node_loses_nothing(script: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.nightly
-def test_a_cluster_asks_the_model_as_this_machine_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Key, address, rows, budget and requests a minute reach the workers; the key reaches no file."""
+def test_workers_use_the_model_settings_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key, address, rows, budget and rate limit reach the workers; the key is written to no file."""
     pytest.importorskip("ray")
     pytest.importorskip("openai")
     key, questions, out = "k-9f3a77c1e5", tmp_path / "q.jsonl", tmp_path / "out"
@@ -74,21 +74,21 @@ def test_a_cluster_asks_the_model_as_this_machine_would(tmp_path: Path, monkeypa
     program = "```python\nanswer = [f(x) for x in range(4)] and 7\n```"
 
     def act(server: Any) -> None:
-        asked = str(server.seen[-1][1]["messages"][-1]["content"])
-        text = '{"1": 1, "2": 2, "3": 3, "4": 4}' if "call 4:" in asked else "5" if "call:" in asked else program
+        prompt = str(server.seen[-1][1]["messages"][-1]["content"])
+        text = '{"1": 1, "2": 2, "3": 3, "4": 4}' if "call 4:" in prompt else "5" if "call:" in prompt else program
         usage = {"prompt_tokens": 30, "completion_tokens": 20}
         server.reply(200, json.dumps({"choices": [{"message": {"content": text}}], "usage": usage}).encode())
 
     with (
         serving(act) as server,
         tempfile.TemporaryDirectory(dir="/tmp", prefix="r") as place,
-    ):  # sockets need short names
+    ):  # socket paths must be short
         monkeypatch.setenv("RAY_TMPDIR", place)
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", key)
-        plainly = ("--methods", "coc", "--repairs", "0", "--rows", "4", "--budget", "tokens=300", "--per-minute", "500")
+        options = ("--methods", "coc", "--repairs", "0", "--rows", "4", "--budget", "tokens=300", "--per-minute", "500")
         done = coc(
-            "eval", questions, "--model", "openai:m", "--engine", "ray", *plainly, "--at-once", "1", "--out", out
+            "eval", questions, "--model", "openai:m", "--engine", "ray", *options, "--at-once", "1", "--out", out
         )
         written = [path for path in Path(place).rglob("*") if path.is_file()] + [*out.rglob("*.*")]
         assert done.returncode == 0, done.stderr
@@ -99,57 +99,57 @@ def test_a_cluster_asks_the_model_as_this_machine_would(tmp_path: Path, monkeypa
         assert [str(path) for path in written if path.is_file() and key.encode() in path.read_bytes()] == []
 
 
-def plan(**more: Any) -> Any:
+def new_counter(**more: Any) -> Any:
     pytest.importorskip("ray")
     from chainofcode.evals.ray import Plan, _Counter
 
     return _Counter(Plan("scripted:x", **more))
 
 
-def used(**more: Any) -> bytes:
+def encoded_usage(**more: Any) -> bytes:
     return msgspec.msgpack.encode(Usage(1, **more))
 
 
-def test_what_is_spent_is_counted_in_one_place() -> None:
+def test_budgets_are_shared_by_all_workers() -> None:
     async def spend() -> None:
-        counter = plan(tokens=100)
+        counter = new_counter(tokens=100)
         assert await counter.begin(0) == ""
-        await counter.end(0, used(prompt_tokens=60, completion_tokens=40))
+        await counter.end(0, encoded_usage(prompt_tokens=60, completion_tokens=40))
         assert await counter.begin(1) == "tokens"
-        counter = plan(dollars=1.0)
+        counter = new_counter(dollars=1.0)
         assert await counter.begin(0) == ""
-        await counter.end(0, used(dollars=None))  # nobody knows the price
+        await counter.end(0, encoded_usage(dollars=None))  # unknown price
         assert await counter.begin(1) == "money"
 
     asyncio.run(spend())
 
 
-def test_requests_a_minute_and_at_once_are_held_back_for_all_workers() -> None:
+def test_rate_limit_and_concurrency_are_shared_by_all_workers() -> None:
     async def hold() -> None:
-        counter = plan(per_minute=2)
+        counter = new_counter(per_minute=2)
         assert [await counter.begin(n) for n in range(2)] == ["", ""]
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(counter.begin(2), 0.2)
-        counter = plan(in_flight=1)
+        counter = new_counter(in_flight=1)
         await counter.begin(0)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(counter.begin(1), 0.2)
-        await counter.lose(0)  # what a lost worker held, others get
+        await counter.lose(0)  # releases the slots of a lost worker
         assert await asyncio.wait_for(counter.begin(1), 1) == ""
-        await counter.end(0, used())  # it was not lost after all
+        await counter.end(0, encoded_usage())  # it was not lost after all
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(counter.begin(2), 0.2)
 
     asyncio.run(hold())
 
 
-def test_a_request_that_is_given_up_while_it_waits_keeps_no_turn() -> None:
-    """Calls that were sent ahead in vain are given up: their turns must not be taken for ever."""
-    counter = plan(in_flight=1)
+def test_cancelled_request_releases_its_slot() -> None:
+    """Unneeded lookahead calls are cancelled while they wait; their slots must not stay taken."""
+    counter = new_counter(in_flight=1)
     from chainofcode.evals.ray import _Counted
 
     class Remote:
-        """The counter as an actor's handle: what was begun there goes on, whoever waits for it."""
+        """The counter as an actor handle: a call continues there even if its caller is cancelled."""
 
         def __getattr__(self, name: str) -> Any:
             method = getattr(counter, name)
@@ -162,7 +162,7 @@ def test_a_request_that_is_given_up_while_it_waits_keeps_no_turn() -> None:
         await asyncio.sleep(0.05)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        await counter.end(1, used())
+        await counter.end(1, encoded_usage())
         (reply,) = await asyncio.wait_for(lm.complete([]), 2)
         assert reply.text == "a"
 
@@ -170,7 +170,7 @@ def test_a_request_that_is_given_up_while_it_waits_keeps_no_turn() -> None:
 
 
 @pytest.mark.nightly
-def test_a_model_that_cannot_be_had_ends_it_on_a_cluster_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unavailable_model_ends_the_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     from chainofcode.errors import LMError
     from chainofcode.evals.ray import Plan, run_on_ray

@@ -1,4 +1,4 @@
-"""`coc serve --engine ray`: programs run on the workers of a Ray cluster; a worker or a server that dies loses nothing."""
+"""`coc serve --engine ray`: programs run on the workers of a Ray cluster; runs survive the loss of workers and servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 from databases import PostgresServer, postgres_server
 from ray.cluster_utils import Cluster
 from serving import FRUIT, Serving, served
-from test_many_servers import Group, said, trace_of, until
+from test_many_servers import Group, runs_logged, trace_of, until
 from test_server_resume import PROGRAM, counting
 
 from chainofcode import Limits, Trace, arun
@@ -79,14 +79,14 @@ def on_ray(workers: RayWorkers) -> tuple[str, ...]:
 # --- the sandbox --------------------------------------------------------------------------------------------------
 
 
-def test_programs_run_as_on_this_machine(workers: RayWorkers) -> None:
+def test_programs_run_on_the_cluster(workers: RayWorkers) -> None:
     """Values, long messages, limits, and the end of a guest pass through the cluster."""
 
     async def check() -> None:
         with contextlib.closing(RaySandbox(workers.address)) as sandbox:
-            wall = (await sandbox.status()).tier
+            tier = (await sandbox.status()).tier
             done = await arun("answer = [f(n) for n in range(5)]", lambda pause: pause.args[0] * 2, sandbox=sandbox)
-            assert done.answer == [0, 2, 4, 6, 8] and done.trace.answer.sandbox == wall
+            assert done.answer == [0, 2, 4, 6, 8] and done.trace.answer.sandbox == tier
             text = "x" * 300_000
             done = await arun(
                 "answer = text + echo(text)", lambda pause: pause.args[0], inputs={"text": text}, sandbox=sandbox
@@ -106,7 +106,7 @@ def test_programs_run_as_on_this_machine(workers: RayWorkers) -> None:
     asyncio.run(check())
 
 
-def test_settings_that_do_not_fit(tmp_path: Path) -> None:
+def test_unusable_settings_are_refused(tmp_path: Path) -> None:
     for options, message in (
         (["--engine", "ray", "--ray-address", "127.0.0.1:1"], "there is no Ray cluster at 127.0.0.1:1"),
         (["--engine", "ray", "--token", "a" * 20], "set COC_TOKEN instead of --token"),
@@ -156,7 +156,7 @@ def _read(path: str | Path) -> bytes:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("detach", [True, False])
-def test_only_the_rest_of_a_run_is_paid_for_after_a_worker_was_lost(
+def test_run_resumes_on_another_worker_without_repeated_requests(
     workers: RayWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, detach: bool
 ) -> None:
     """The same server resumes the run on another worker, also while a client waits for it."""
@@ -167,16 +167,16 @@ def test_only_the_rest_of_a_run_is_paid_for_after_a_worker_was_lost(
             body = {"program": PROGRAM, "model": "openai:m", "detach": detach}
             id = server.client.post("/api/runs", json=body).json()["id"]
             until(lambda: server.client.get(f"/api/runs/{id}/trace").content.count(b'"answers":{') == 150)
-            model.begin_again(most=10**6)  # the requests under way stay unanswered: there is no room for others
+            model.begin_again(most=10**6)  # the requests in flight stay unanswered and block further ones
             workers.kill(workers.alive[0])
             workers.add()
             done = server.until(id, "done", "failed", "interrupted", "cancelled")
             assert (done["state"], done["answer"], done["resumed"]) == ("done", "100", 1), done
-            assert len(model.asked) == len(set(model.asked)) == 50
+            assert len(model.prompts) == len(set(model.prompts)) == 50
             path = trace_of(server, id, tmp_path)
             assert len({call.prompt for call in Trace.read(path).calls if not call.is_abandoned}) == 200
             assert check_chain(path).state == "intact" and replay(Trace.read(path)).is_same
-            assert said(server, "worker lost") == [id]
+            assert runs_logged(server, "worker lost") == [id]
 
 
 # --- two servers and two workers ----------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Load:
                     self.acknowledged.append(reply.json()["id"])
 
     def go_on(self, count: int) -> None:
-        """Wait for so many further runs."""
+        """Wait until `count` more runs are acknowledged."""
         wanted = len(self.acknowledged) + count
         until(lambda: len(self.acknowledged) >= wanted)
 
@@ -242,6 +242,6 @@ def test_each_server_and_worker_is_killed_under_load(
         until(lambda: all(three.run(id)["state"] not in ("queued", "running") for id in acknowledged), 180)
         ends = [three.run(id) for id in acknowledged]
         assert len(ends) >= 40 and {(end["state"], end["answer"]) for end in ends} == {("done", "1")}
-        lost = [id for server in (one, two, three) for id in said(server, "worker lost")]
-        assert lost, "a worker that was killed had runs"
-        assert {end["id"] for end in ends if end["resumed"]} - set(lost), "a server that was killed had runs"
+        lost = [id for server in (one, two, three) for id in runs_logged(server, "worker lost")]
+        assert lost, "the killed workers had no runs"
+        assert {end["id"] for end in ends if end["resumed"]} - set(lost), "the killed servers had no runs"

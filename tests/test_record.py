@@ -1,4 +1,4 @@
-"""The record of a run: what the host did is in the trace, whatever the guest says; the trace is bounded, and replays."""
+"""The record of a run: the trace has everything that the host did, even if the guest lies; it is bounded and replays."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ from chainofcode.sandbox.frames import FrameError, Reader, encode
 
 @pytest.fixture(scope="module")
 def jail() -> Iterator[Jail]:
-    with Jail(spares=1) as one:
-        yield one
+    with Jail(spares=1) as opened:
+        yield opened
 
 
 def read_back(result: Result) -> Trace:
     return Trace.parse([line.encode() for line in result.trace.lines()])
 
 
-# --- the state is the program's own -------------------------------------------------------------------------------
+# --- recorded state is the program's own -------------------------------------------------------------------------------
 
 WARNED = """
 import warnings
@@ -88,12 +88,12 @@ def test_a_file_left_open_does_not_change_the_verdict(jail: Jail, tmp_path: Path
 @pytest.mark.parametrize("name", BOOKKEEPING)
 def test_a_bookkeeping_name_that_the_program_sets_is_shown(jail: Jail, name: str) -> None:
     result = run(f"{name} = {{}}\nanswer = 1", sandbox=jail)
-    assert any(name in step.delta for step in result.trace.steps) or name == "__builtins__"
+    assert any(name in step.delta for step in result.trace.steps)
 
 
 # --- the host records what it does --------------------------------------------------------------------------------
 
-# Calls functions without ever telling the host that it used a value.
+# Calls functions without ever reporting to the host that it used a value.
 SILENT = """
 import json, os, struct
 def read(size):
@@ -111,7 +111,7 @@ def leave():
 """
 
 
-def test_a_tool_call_is_recorded_whatever_the_guest_says(jail: Jail) -> None:
+def test_tool_call_is_recorded_even_if_the_guest_hides_it(jail: Jail) -> None:
     sent: list[bytes] = []
 
     def send(what: bytes) -> int:
@@ -130,7 +130,7 @@ def test_a_tool_call_is_recorded_whatever_the_guest_says(jail: Jail) -> None:
     assert "30 unsettled" in "\n".join(Page().trace(trace))
 
 
-def test_a_request_to_a_model_is_recorded_whatever_the_guest_says(jail: Jail) -> None:
+def test_model_request_is_recorded_even_if_the_guest_hides_it(jail: Jail) -> None:
     lm = Budgeted(Paid(), calls=100)
     program = SILENT + "for n in range(1, 6):\n    call(n, 'size', args=[n])\nleave()"
     result = run(program, lm, sandbox=jail)
@@ -141,14 +141,14 @@ def test_a_request_to_a_model_is_recorded_whatever_the_guest_says(jail: Jail) ->
     assert result.usage.dollars == pytest.approx(0.05)
 
 
-def test_an_honest_run_has_each_request_before_its_step(jail: Jail) -> None:
+def test_each_request_is_recorded_before_its_step(jail: Jail) -> None:
     def double(number: int) -> int:
         return 2 * number
 
     result = run("x = double(size('a'))\nanswer = x + size('b')", Paid(), sandbox=jail, tools=[double])
     assert result.answer == 3
-    told = [(type(event).__name__, getattr(event, "by", "")) for event in result.trace.events]
-    assert [kind for kind in told if kind != ("Step", "python")] == [
+    recorded = [(type(event).__name__, getattr(event, "by", "")) for event in result.trace.events]
+    assert [kind for kind in recorded if kind != ("Step", "python")] == [
         ("Program", ""), ("Call", ""), ("Step", "lm"), ("Call", ""), ("Step", "tool"), ("Call", ""), ("Step", "lm"),
         ("Answer", ""),
     ]  # fmt: skip
@@ -158,16 +158,16 @@ def test_an_honest_run_has_each_request_before_its_step(jail: Jail) -> None:
 
 
 class Paid(LM):
-    """A model that costs a cent a request; with a `gate`, its replies wait for that."""
+    """A model that costs a cent per request; with a `gate`, it replies once that is set."""
 
     name = "paid:model"
 
     def __init__(self, gate: asyncio.Event | None = None, in_flight: int = 1, rows: int = 1) -> None:
         self._gate, self.in_flight, self.rows = gate, in_flight, rows
-        self.asked, self.prompts = 0, list[str]()
+        self.requests, self.prompts = 0, list[str]()
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        self.asked += 1
+        self.requests += 1
         self.prompts.append(messages[-1].content)
         if self._gate is not None:
             await self._gate.wait()
@@ -186,7 +186,7 @@ async def cancelled(events: Any, is_time: Any) -> list[Event]:
 
     async def follow() -> None:
         async for event in events:
-            seen.append(event)  # noqa: PERF401 - what comes before the end counts
+            seen.append(event)  # noqa: PERF401 - keeps the events before the cancellation
 
     task = asyncio.create_task(follow())
     while not is_time():  # noqa: ASYNC110 - threads set it, too
@@ -204,7 +204,7 @@ def test_requests_under_way_are_recorded_when_a_run_is_cancelled(jail: Jail, emu
         budget = Budgeted(paid, dollars=1.0)
         given: Any = {"model": budget, "asking": Asking(budget), "rows": Rows(budget, 2)}[emulator]
         wanted = 4 if emulator == "rows" else 8
-        seen = await cancelled(execute(MANY, given, sandbox=jail), lambda: paid.asked == wanted)
+        seen = await cancelled(execute(MANY, given, sandbox=jail), lambda: paid.requests == wanted)
         calls = [event for event in seen if isinstance(event, Call)]
         assert len(calls) == wanted
         assert all(call.is_abandoned and call.model == "paid:model" and "size" in call.prompt for call in calls)
@@ -217,7 +217,7 @@ def test_requests_under_way_are_recorded_when_a_run_is_cancelled(jail: Jail, emu
 def test_a_request_for_a_program_is_recorded_when_it_is_cancelled(jail: Jail) -> None:
     async def scenario() -> None:
         paid = Paid(asyncio.Event())
-        seen = await cancelled(ask("How many?", paid, sandbox=jail), lambda: paid.asked == 1)
+        seen = await cancelled(ask("How many?", paid, sandbox=jail), lambda: paid.requests == 1)
         (call,) = [event for event in seen if isinstance(event, Call)]
         assert call.is_abandoned and "How many?" in call.prompt and call.usage.dollars == 0.009
 
@@ -275,7 +275,7 @@ def test_an_older_trace_is_still_read_and_replayed(jail: Jail) -> None:
     assert replay(old, sandbox=jail).is_same
 
 
-# --- what a shadow may ask for ------------------------------------------------------------------------------------
+# --- requests of a lookahead shadow -------------------------------------------------------------------------------
 
 AHEAD = (
     SILENT
@@ -292,9 +292,9 @@ leave()
 )
 
 
-def test_a_shadow_can_ask_for_values_of_the_model_only(jail: Jail) -> None:
-    """While the program waits for its first value, its shadow goes on, and writes to the wire what it likes."""
-    asked: list[tuple[str, str]] = []
+def test_shadow_can_only_request_model_values(jail: Jail) -> None:
+    """While the program waits for its first value, its shadow continues and sends arbitrary frames."""
+    requested: list[tuple[str, str]] = []
     sent: list[str] = []
 
     def send(to: str) -> None:
@@ -302,11 +302,11 @@ def test_a_shadow_can_ask_for_values_of_the_model_only(jail: Jail) -> None:
 
     class Waiting(AroundEmulator):
         async def answer(self, pause: Any) -> Any:
-            asked.append((pause.kind, pause.text))
-            while pause.text == "size('first')" and ("call", "size('ahead')") not in asked:  # noqa: ASYNC110
+            requested.append((pause.kind, pause.text))
+            while pause.text == "size('first')" and ("call", "size('ahead')") not in requested:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             if pause.text == "size('first')":
-                seen.extend([*asked, *sent])
+                seen.extend([*requested, *sent])
             return await super().answer(pause)
 
     seen: list[Any] = []
@@ -314,32 +314,32 @@ def test_a_shadow_can_ask_for_values_of_the_model_only(jail: Jail) -> None:
     assert seen == [("call", "size('first')"), ("call", "size('ahead')")]
 
 
-def test_a_shadow_cannot_ask_for_more_than_the_program_may(jail: Jail) -> None:
+def test_shadow_cannot_exceed_the_call_limit(jail: Jail) -> None:
     async def scenario() -> tuple[int, Result]:
         paid = Paid(in_flight=64)
         program = "answer = sum([size(n) for n in range(200)])"
         result = await arun(program, paid, sandbox=jail, limits=Limits(lm_calls=20))
-        return paid.asked, result
+        return paid.requests, result
 
-    asked, result = asyncio.run(asyncio.wait_for(scenario(), 60))
+    requests, result = asyncio.run(asyncio.wait_for(scenario(), 60))
     assert result.reason == "limit:calls"
-    assert asked <= 20
+    assert requests <= 20
 
 
-def test_arguments_that_no_honest_guest_sends_are_only_text(jail: Jail) -> None:
+def test_malformed_arguments_become_text(jail: Jail) -> None:
     seen: list[Any] = []
 
     def look(pause: Any) -> int:
         seen.append((pause.args, pause.kwargs))
         return 1
 
-    lies = ["args=[{'$nope': 1}]", "args={'a': 1}", "kwargs=[1]", "args=[{'$set': [[1]]}]", "args=7"]
-    calls = "\n".join(f"call({number}, 'size', {lie})" for number, lie in enumerate(lies, 1))
+    malformed = ["args=[{'$nope': 1}]", "args={'a': 1}", "kwargs=[1]", "args=[{'$set': [[1]]}]", "args=7"]
+    calls = "\n".join(f"call({number}, 'size', {fields})" for number, fields in enumerate(malformed, 1))
     assert run(f"{SILENT}{calls}\nleave()", look, sandbox=jail).answer == 1
-    assert [str(args) for args, _ in seen] == ["(<unreadable>,)"] * len(lies)
+    assert [str(args) for args, _ in seen] == ["(<unreadable>,)"] * len(malformed)
 
 
-def test_frames_that_add_up_in_memory_are_the_end() -> None:
+def test_total_memory_of_frames_is_limited() -> None:
     names = {str(number): "" for number in range(300_000)}
     frames: list[dict[str, Any]] = [
         {"type": "parsed", "program": {"event": "program", "source": "x", "statements": [[1, 0, 1, 1, "Expr"]]}}
@@ -355,7 +355,7 @@ def test_frames_that_add_up_in_memory_are_the_end() -> None:
         list(map(read, frames))
 
 
-def test_calls_of_different_types_are_not_asked_together() -> None:
+def test_calls_of_different_types_are_not_batched() -> None:
     async def scenario(*types: str) -> int:
         paid = Paid(in_flight=1, rows=4)
         rows = Rows(paid, 4)

@@ -1,4 +1,4 @@
-"""What hunts for bugs have found: one test each, so that it stays mended."""
+"""Regression tests, one for each bug that bug hunts found."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_datetime_as_a_forgotten_import() -> None:
     "rest",
     ["score += 1", "score = score + 1", "score = f'{score}'", "del score\nscore = 1", "if score:\n    score = 0"],
 )
-def test_name_equals_name_of_with_later_bindings(rest: str) -> None:
+def test_variable_may_have_the_name_of_the_hole_that_it_stores(rest: str) -> None:
     assert run(f"score = score('x')\nfirst = score\n{rest}\nanswer = first", {"score('x')": 3}).answer == 3
     assert (
         answered("try:\n    score = score('x')\nexcept Exception:\n    score = None\nanswer = score", {"score('x')": 3})
@@ -105,7 +105,7 @@ def test_prose_that_returns() -> None:
     assert answered(program, {"return the sum of a": {"return": 3}}) == 3
 
 
-def test_forks_do_not_speak_for_their_parent() -> None:
+def test_forked_children_send_no_frames() -> None:
     program = "import os\nx = f(1)\npid = os.fork()\nif pid == 0:\n    print('child')\n    raise SystemExit\nos.waitpid(pid, 0)\nanswer = x"
     assert answered(program, {"f(1)": 5}, sandbox="none") == 5
     program = "import multiprocessing as mp\nx = f(1)\ndef double(n):\n    return 2 * n['v']\nwith mp.get_context('fork').Pool(2) as pool:\n    answer = pool.map(double, [x, {'v': 3}])"
@@ -121,7 +121,7 @@ def test_recursion_to_the_limit() -> None:
     assert answered("import sys\nsys.setrecursionlimit(2**31 - 1)\nanswer = g(1)", {"g(1)": 1}) == 1
 
 
-def test_long_answers_are_whole_or_named() -> None:
+def test_long_answers_are_complete_or_abbreviated() -> None:
     assert answered("answer = list(range(300_000))") == list(range(300_000))
     assert repr(answered("answer = list(range(2_000_000))")).startswith("[0, 1, 2")
     result = run("answer = 'x' * 20_000_000")
@@ -134,7 +134,7 @@ def test_constant_as_last_expression() -> None:
     assert answered("x = 3\n'Paris'") == "Paris"
 
 
-def test_empty_functions_that_mean_nothing() -> None:
+def test_empty_callbacks_and_methods_are_not_holes() -> None:
     assert answered("def on_done(x): pass\ndef go(cb):\n    cb(1)\n    return 2\nanswer = go(on_done)") == 2
     program = "class A:\n    def f(self): pass\nclass B(A): pass\nclass C(B):\n    def f(self): return super().f() or 3\nanswer = C().f()"
     assert answered(program) == 3
@@ -151,11 +151,11 @@ def test_empty_functions_that_mean_nothing() -> None:
         "answer = {'a': legs}.get('a')('cat')",
     ],
 )
-def test_functions_handed_on(program: str) -> None:
+def test_undefined_functions_can_be_passed_around(program: str) -> None:
     assert answered(program, {"legs('cat')": 4}) == 4
 
 
-def test_misfits_found_late() -> None:
+def test_late_misfit_falls_back_to_the_statement() -> None:
     assert answered("x = info('a').k\nanswer = x", {"info('a')": {"j": 1}, "x = info('a').k": {"x": 2}}) == 2
     assert answered("x, y = pair('a')\nanswer = x + y", {"pair('a')": [1], "x, y = pair('a')": {"x": 1, "y": 2}}) == 3
 
@@ -172,7 +172,7 @@ def test_misfits_found_late() -> None:
         "import os\nos.write = lambda *a: 0\nanswer = f(1)",
     ],
 )
-def test_the_end_survives_the_programs_code(ending: str) -> None:
+def test_programs_cannot_break_the_end_of_a_run(ending: str) -> None:
     result = run(ending, {"f(1)": 1}, limits=Limits(run_seconds=5))
     assert result.reason in ("answered", "error"), result
 
@@ -212,12 +212,12 @@ def test_call_texts_have_no_addresses() -> None:
     assert answered(program, values) == [1, 2, 3]
 
 
-def test_secrets_are_the_same_every_time() -> None:
+def test_secrets_are_deterministic() -> None:
     program = "import secrets, random\nanswer = (secrets.token_hex(4), random.SystemRandom().random())"
     assert answered(program) == answered(program)
 
 
-def test_store_into_a_large_list_shows() -> None:
+def test_change_inside_a_large_list_is_recorded() -> None:
     trace = run("big = list(range(1000))\nbig[500] = -1\nanswer = 1").trace
     assert "big" in trace.steps[1].delta
 
@@ -227,7 +227,7 @@ def test_function_named_answer_is_not_the_answer() -> None:
     assert run("x = 1", inputs={"answer": 5}).reason == "error"
 
 
-def test_awaited_holes_stand_where_they_are_called() -> None:
+def test_awaited_holes_have_the_line_of_their_call() -> None:
     program = (
         "import asyncio\nasync def main():\n    return await asyncio.gather(f(1), f(2))\nanswer = asyncio.run(main())"
     )
@@ -269,7 +269,7 @@ def test_killed_by_a_signal_without_a_name() -> None:
     assert "signal 40" in run("import os\nos.kill(os.getpid(), 40)", sandbox="none").error.message  # type: ignore[union-attr]
 
 
-def test_threads_that_print_while_others_ask() -> None:
+def test_threads_that_print_while_others_call_holes() -> None:
     program = (
         "import threading\ndef talk():\n    for _ in range(40): print('x' * 5_000)\n"
         "def ask():\n    for n in range(60): f(n)\n"
@@ -278,7 +278,7 @@ def test_threads_that_print_while_others_ask() -> None:
     assert run(program, lambda pause: 1, limits=Limits(run_seconds=20)).answer == 1
 
 
-def test_emulator_that_is_cancelled_from_within() -> None:
+def test_emulator_that_raises_cancelled_error() -> None:
     import asyncio
     import time
 
@@ -322,7 +322,7 @@ def test_guest_does_not_outlive_its_host() -> None:
         "def timeout(x):\n    return x\nanswer = timeout(legs('cat'))",
     ],
 )
-def test_words_that_asyncio_uses_too(program: str) -> None:
+def test_functions_named_like_those_of_asyncio(program: str) -> None:
     assert answered(program, {"legs('cat')": 4}) == 4
 
 
@@ -340,7 +340,7 @@ def test_prose_in_a_function_leaves_inputs_alone() -> None:
         "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *a): return True\nn = -1\nwith Quiet():\n    n = int(legs('x'))\nanswer = n",
     ],
 )
-def test_handlers_that_nobody_can_read_off(program: str) -> None:
+def test_exception_handlers_that_static_analysis_cannot_see(program: str) -> None:
     assert answered(program, {"legs('x')": "many"}) == -1
 
 
@@ -349,7 +349,7 @@ def test_index_error_through_a_helper_ends_the_iteration() -> None:
     assert answered(program, {"colours()": ["red", "blue"]}) == ["red", "blue"]
 
 
-def test_keywords_that_only_look_like_functions() -> None:
+def test_misspelled_variables_in_keywords_are_errors() -> None:
     assert "did you mean 'secret_key'" in run("secret_key = 1\nanswer = dict(key=secret_kye)").error.message  # type: ignore[union-attr]
     program = "goal = 3\ndef find(xs, target):\n    return target in xs\nanswer = find([1, 3], target=gaol)"
     assert run(program).reason == "error"
@@ -382,7 +382,7 @@ def test_inputs_are_plain_dicts() -> None:
     assert answered("answer = type(d) is dict", inputs={"d": {"a": 1}}) is True
 
 
-def test_a_table_starts_anew_each_run() -> None:
+def test_table_starts_over_in_each_run() -> None:
     from chainofcode import Table
 
     table = Table([("f()", 1), ("f()", 2)])
@@ -390,12 +390,12 @@ def test_a_table_starts_anew_each_run() -> None:
     assert run("answer = (f(), f(), f())", table).answer == (1, 2, 2)
 
 
-def test_noisy_modules_are_not_imported_to_look_at_them() -> None:
+def test_modules_are_not_imported_for_analysis() -> None:
     assert Program.parse("from this import *\nanswer = 1").source.startswith("from this")
 
 
 @pytest.mark.parametrize("uses", ["x.size\n{}.color", "x == 'red'\n{} in ('blue', 'green')"], ids=["record", "labels"])
-def test_a_value_that_may_be_none_here_and_is_used_elsewhere(uses: str) -> None:
+def test_none_check_of_one_call_does_not_affect_the_others(uses: str) -> None:
     first, second = uses.split("\n")
     program = f"def one(n):\n    x = look(n)\n    if x is None:\n        return 0\n    return {first}\n"
     program += f"def two(n):\n    y = look(n)\n    return {second.format('y')}\n"

@@ -50,7 +50,7 @@ def steps(result: Result) -> list[tuple[Any, ...]]:
 # --- the same runs ------------------------------------------------------------------------------------------------
 
 
-def test_cases_give_the_same_steps_and_answers(remote: RemoteSandbox) -> None:
+def test_cases_have_the_same_steps_and_answers(remote: RemoteSandbox) -> None:
     assert HOLES
     with Jail() as jail:
         for case in part(HOLES, 20):
@@ -100,8 +100,8 @@ def test_links_lead_only_to_granted_files(
         run(program, sandbox=remote, reads=("data",))
 
 
-def test_calls_go_out_ahead_of_the_program(remote: RemoteSandbox) -> None:
-    """Lookahead has a guest of its own, also there."""
+def test_lookahead_works_remotely(remote: RemoteSandbox) -> None:
+    """Lookahead runs in its own guest on the server, too."""
     pending, most = 0, 0
 
     async def judge(pause: Pause) -> int:
@@ -127,26 +127,26 @@ def test_calls_go_out_ahead_of_the_program(remote: RemoteSandbox) -> None:
     ],
 )
 def test_limits(remote: RemoteSandbox, program: str, reason: str) -> None:
-    """Those of the client, and those of the server where they are lower."""
+    """The lower of the client's and the server's limits applies."""
     result = run(program, sandbox=remote, limits=Limits(run_seconds=3))
     assert result.reason == reason, result.trace.answer
 
 
-def test_what_a_server_refuses(server: Serving, remote: RemoteSandbox) -> None:
+def test_wrong_tokens_packages_and_urls_are_refused(server: Serving, remote: RemoteSandbox) -> None:
     with pytest.raises(SandboxError, match="COC_SANDBOX_TOKEN"):
         run("answer = 1", sandbox=RemoteSandbox(server.url, "wrong"))
     with pytest.raises(SandboxError, match="does not grant the package 'numpy'"):
         run("answer = 1", sandbox=remote, packages=("numpy",))
     with pytest.raises(InputError, match="URL"):
         RemoteSandbox("ftp://somewhere")
-    with pytest.raises(InputError, match="no password") as error:
+    with pytest.raises(InputError, match="must not contain a user name or password") as error:
         RemoteSandbox("https://me:secret@somewhere")
     assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("option", ["--model=openai:x", "--store=postgresql://x/y", "--engine=ray"])
-def test_options_that_a_server_of_guests_would_ignore(option: str) -> None:
-    """Tokens in PostgreSQL above all: without them, such a server would be open."""
+def test_sandbox_server_refuses_options_that_it_would_ignore(option: str) -> None:
+    """Above all a PostgreSQL store: a server that ignored its tokens would be open to anyone."""
     done = coc("serve", "--sandbox-only", "--port", "0", option)
     assert done.returncode == 2
     assert "--sandbox-only" in done.stderr
@@ -198,8 +198,8 @@ def read_all(client: socket.socket) -> bytes:
 
 
 def arrived(client: socket.socket) -> bytes:
-    """What has come so far, left to be read."""
-    if not select.select([client], [], [], 0)[0]:  # a socket with a timeout waits, whatever the flags
+    """Return bytes that have arrived, without consuming them."""
+    if not select.select([client], [], [], 0)[0]:  # a socket with a timeout would wait, regardless of the flags
         return b""
     try:
         return client.recv(100, socket.MSG_PEEK)
@@ -208,9 +208,9 @@ def arrived(client: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "expected"),
     [
-        (b"x" * 100_000, b""),  # a head without an end
+        (b"x" * 100_000, b""),  # headers that never end
         (b"GET /runs HTTP/1.1\r\n\r\n", b"401"),
         (UPGRADE.replace(TOKEN.encode(), b"t"), b"401"),
         (UPGRADE.replace(PROTOCOL.encode(), b"websocket"), b"404"),
@@ -227,13 +227,13 @@ def arrived(client: socket.socket) -> bytes:
         (UPGRADE + packet(Packet.ORDER, ORDER % b"") + packet(Packet.WIRE, struct.pack("<I", 2) + b"{}"), b"101"),
     ],
 )
-def test_hostile_clients(server: Serving, sent: bytes, told: bytes) -> None:
-    assert told in read_all(connected(server, sent))
+def test_hostile_clients(server: Serving, sent: bytes, expected: bytes) -> None:
+    assert expected in read_all(connected(server, sent))
     assert server.process.poll() is None
 
 
-def test_clients_that_leave_leave_nothing(server: Serving, remote: RemoteSandbox) -> None:
-    """Guests of clients that are gone are killed, and their files removed."""
+def test_disconnected_clients_leave_nothing_behind(server: Serving, remote: RemoteSandbox) -> None:
+    """When a client disconnects, its guest is killed and its files are removed."""
     run("answer = 1", sandbox=remote)
     before = len(descendants(server.process.pid))
     files = ORDER % b'{"name":"a","size":1}'
@@ -251,7 +251,7 @@ def test_clients_that_leave_leave_nothing(server: Serving, remote: RemoteSandbox
     assert run("answer = 1", sandbox=remote).answer == 1
 
 
-def test_a_client_that_leaves_while_its_guest_reads_nothing(server: Serving, remote: RemoteSandbox) -> None:
+def test_guest_that_reads_nothing_is_killed_with_its_client(server: Serving, remote: RemoteSandbox) -> None:
     run("answer = 1", sandbox=remote)
     busy = packet(Packet.WIRE, encode(Job("while True: pass").message()))
     client = connected(server, UPGRADE + packet(Packet.ORDER, ORDER % b"") + busy)
@@ -266,7 +266,7 @@ def cpu_seconds(pid: int) -> float:
     return use.cpu_seconds if use is not None and is_alive(pid) else 0.0
 
 
-def test_a_token_leaves_connections_to_others() -> None:
+def test_one_token_cannot_use_all_connections() -> None:
     with guest_server("--runs", "2", "--queue", "5000") as server, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connected(server, UPGRADE)) for _ in range(510)]
         for client in clients:
@@ -275,7 +275,7 @@ def test_a_token_leaves_connections_to_others() -> None:
         assert run("answer = 1", sandbox=RemoteSandbox(server.url, f"another-{TOKEN}")).answer == 1
 
 
-def test_a_server_has_descriptors_for_its_connections() -> None:
+def test_server_raises_its_descriptor_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))  # inherited by the server
     try:
@@ -286,7 +286,7 @@ def test_a_server_has_descriptors_for_its_connections() -> None:
 
 
 def test_a_token_does_not_starve_another(server: Serving) -> None:
-    """One token holds all the slots that it may; more of its programs wait, and too many are refused."""
+    """One token fills its share of the slots; its next programs wait, and further ones are refused."""
     order = UPGRADE + packet(Packet.ORDER, ORDER % b"")
     clients = [connected(server, order) for _ in range(8)]
     wait_for(lambda: any(b"429" in arrived(client) for client in clients))
@@ -316,7 +316,7 @@ STARTED = packet(Packet.STARTED, b'{"wall":"A"}')
 
 @contextlib.contextmanager
 def lying(*replies: bytes) -> Iterator[str]:
-    """A server that sends these bytes, whatever it is sent."""
+    """A server that sends these bytes, regardless of what it receives."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
@@ -337,7 +337,7 @@ def frame(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("replies", "told"),
+    ("replies", "expected"),
     [
         ([b"HTTP/1.1 200 OK\r\n\r\n"], "did not start a guest: it replied"),
         ([b"\x00" * 100_000], "did not start a guest"),
@@ -350,13 +350,13 @@ def frame(body: bytes) -> bytes:
         ([SWITCHED, STARTED, packet(Packet.EXIT, b"{}")], "lost the connection .* malformed packet"),
     ],
 )
-def test_servers_that_break_the_protocol(replies: list[bytes], told: str) -> None:
-    with lying(*replies) as url, pytest.raises(SandboxError, match=told):
+def test_servers_that_break_the_protocol(replies: list[bytes], expected: str) -> None:
+    with lying(*replies) as url, pytest.raises(SandboxError, match=expected):
         run("answer = 1", sandbox=RemoteSandbox(url, TOKEN))
 
 
 def test_a_server_that_does_not_read() -> None:
-    """The run ends at its limit, also if the server never takes what was sent."""
+    """The run ends at its limit even if the server never reads."""
     with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as held:
 
         def serve() -> None:
@@ -372,7 +372,7 @@ def test_a_server_that_does_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replies", "told"),
+    ("replies", "expected"),
     [
         ([frame(b"{}")], "it broke the protocol: malformed frame"),
         ([packet(Packet.WIRE, b"\xff\xff\xff\xff")], "it broke the protocol: a frame of 4,294,967,295 bytes"),
@@ -382,7 +382,7 @@ def test_a_server_that_does_not_read() -> None:
         ([packet(Packet.NOISE, b"x" * 1_000_000)] * 2, "past its own output"),
     ],
 )
-def test_servers_that_lie_are_guests_that_lie(replies: list[bytes], told: str) -> None:
+def test_lying_server_is_treated_like_a_lying_guest(replies: list[bytes], expected: str) -> None:
     with lying(SWITCHED, STARTED, *replies) as url:
         answer = run("answer = 1", sandbox=RemoteSandbox(url, TOKEN)).trace.answer
-    assert answer is not None and answer.error is not None and told in answer.error.message
+    assert answer is not None and answer.error is not None and expected in answer.error.message

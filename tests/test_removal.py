@@ -1,4 +1,4 @@
-"""What `coc serve` removes, when it is told to or after a while, and what is left if it is killed meanwhile."""
+"""`coc serve` removes runs on request or after `--keep` days, and stays consistent if it is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from chainofcode.server.trace_files import TraceWriter
 SOON = "0.00003"  # days: 2.6 seconds
 
 
-def until(is_so: Callable[[], bool], seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def programmed(server: Serving, program: str = "answer = 1", **more: Any) -> str:
+def finished_run(server: Serving, program: str = "answer = 1", **more: Any) -> str:
     reply = server.client.post("/api/runs", json={"program": program, **more})
     assert reply.status_code == 202, reply.text
     server.over(reply.json()["id"])
@@ -47,7 +47,7 @@ def names(server: Serving, part: str) -> set[str]:
 
 def test_a_run_is_removed(tmp_path: Path) -> None:
     with served(tmp_path, "--runs", "1", "--token", "ann=" + "a" * 20, "--token", "b" * 20, token="b" * 20) as server:
-        first, second = programmed(server), programmed(server)
+        first, second = finished_run(server), finished_run(server)
         ann = {"authorization": "Bearer " + "a" * 20}
         assert server.client.delete(f"/api/runs/{first}", headers=ann).status_code == 404
         reply = server.client.delete(f"/api/runs/{first}")
@@ -68,12 +68,12 @@ def test_a_run_is_removed(tmp_path: Path) -> None:
         assert names(server, "traces") == {f"{second}.jsonl"}
 
 
-def test_artifacts_go_with_the_last_run_that_left_them(tmp_path: Path) -> None:
+def test_artifacts_are_removed_with_the_last_run_that_has_them(tmp_path: Path) -> None:
     if not has_tier("A"):
         pytest.skip("a scratch directory needs tier A")
     with served(tmp_path, "--scratch") as server:
         own = "open('a', 'w').write('shared')\nopen('b', 'w').write('{}')\nanswer = 1"
-        ids = [programmed(server, own.format(number)) for number in range(2)]
+        ids = [finished_run(server, own.format(number)) for number in range(2)]
         kept = [{file["name"]: file["sha256"] for file in server.run(id)["artifacts"]} for id in ids]
         assert kept[0]["a"] == kept[1]["a"] and kept[0]["b"] != kept[1]["b"]
         assert len(names(server, "artifacts")) == 3
@@ -84,19 +84,19 @@ def test_artifacts_go_with_the_last_run_that_left_them(tmp_path: Path) -> None:
         assert names(server, "artifacts") == set()
 
 
-def test_what_is_old_is_removed(tmp_path: Path) -> None:
+def test_old_runs_and_files_are_removed(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        old = programmed(server)
+        old = finished_run(server)
     time.sleep(3)
     with served(tmp_path, "--keep", SOON) as server:
-        until(lambda: server.client.get(f"/api/runs/{old}").status_code == 404)  # from before it started
+        until(lambda: server.client.get(f"/api/runs/{old}").status_code == 404)  # older than this server
         files = [upload(server, name) for name in ("used.csv", "unused.csv")]
         running = server.client.post("/api/runs", json={"question": "Sleep", "files": [files[0]]}).json()["id"]
         assert server.run(running)["files"] == [files[0]]
         done = server.client.post("/api/runs", json={"program": "answer = 1"}).json()["id"]
         until(lambda: server.client.get(f"/api/runs/{done}").status_code == 404)
         until(lambda: names(server, "files") == {files[0]})
-        assert server.run(running)["state"] == "running"  # as old, but not over
+        assert server.run(running)["state"] == "running"  # as old, but not finished
         again = server.client.post("/api/runs", json={"question": "x", "files": [files[1]]})
         assert again.status_code == 404
         server.client.post(f"/api/runs/{running}/cancel")
@@ -104,9 +104,9 @@ def test_what_is_old_is_removed(tmp_path: Path) -> None:
         assert any(line["event"] == "removed" and line["runs"] for line in server.log)
 
 
-def test_a_removal_that_fails_is_tried_again(tmp_path: Path) -> None:
+def test_failed_removal_is_retried(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        id = programmed(server)
+        id = finished_run(server)
     database = sqlite3.connect(tmp_path / "data" / "runs.sqlite", isolation_level=None)
     with contextlib.closing(database):
         (record,) = database.execute("SELECT record FROM runs").fetchone()
@@ -123,9 +123,9 @@ def upload(server: Serving, name: str) -> str:
     return str(reply.json()["id"])
 
 
-def test_nothing_is_removed_unasked(tmp_path: Path) -> None:
+def test_only_old_files_are_removed_and_only_with_keep(tmp_path: Path) -> None:
     with served(tmp_path) as server:
-        id, file = programmed(server), upload(server, "a.csv")
+        id, file = finished_run(server), upload(server, "a.csv")
     with sqlite3.connect(tmp_path / "data" / "runs.sqlite") as database:
         database.execute("UPDATE files SET created = 1")
     database.close()
@@ -141,14 +141,14 @@ def test_nothing_is_removed_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "nan", "inf"])
-def test_days_that_are_none(tmp_path: Path, days: str) -> None:
+def test_invalid_days_are_refused(tmp_path: Path, days: str) -> None:
     with pytest.raises(AssertionError, match="--keep must be a number of days"):
         Serving(tmp_path, f"--keep={days}")
 
 
-def test_a_kill_in_the_middle_leaves_nothing_in_disagreement(tmp_path: Path) -> None:
+def test_kill_during_removal_leaves_files_and_database_consistent(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "100000") as server, concurrent.futures.ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda _: programmed(server), range(24)))
+        ids = list(pool.map(lambda _: finished_run(server), range(24)))
         gone = []
 
         def remove(id: str) -> None:
@@ -185,8 +185,8 @@ def parts(directory: Path) -> dict[str, set[str]]:
     return {part: {path.name for path in (directory / part).iterdir()} for part in ("traces", "artifacts", "files")}
 
 
-def test_files_that_a_killed_server_left_are_removed_at_the_start(tmp_path: Path) -> None:
-    """Each state that a kill can leave: rows are gone and files are not, or files came and rows did not."""
+def test_orphaned_files_are_removed_at_the_start(tmp_path: Path) -> None:
+    """A kill can leave files whose rows were deleted, and files whose rows were never written."""
     with contextlib.closing(SQLiteStore(tmp_path)) as store:
         for id, own in (("kept", b"1"), ("gone", b"2")):
             asyncio.run(store.keep(run_of(id, store, own, b"both")))
@@ -202,7 +202,7 @@ def test_files_that_a_killed_server_left_are_removed_at_the_start(tmp_path: Path
         assert parts(tmp_path) == wanted
 
 
-def test_files_beside_a_new_database_stay(tmp_path: Path) -> None:
+def test_files_next_to_a_new_database_are_kept(tmp_path: Path) -> None:
     with contextlib.closing(SQLiteStore(tmp_path)) as store:
         asyncio.run(store.keep(run_of("r", store, b"1")))
     for path in tmp_path.glob("runs.sqlite*"):
@@ -213,7 +213,7 @@ def test_files_beside_a_new_database_stay(tmp_path: Path) -> None:
             assert parts(tmp_path) == before and before["traces"]
 
 
-def test_an_older_database_learns_what_belongs_to_whom(tmp_path: Path) -> None:
+def test_older_database_is_migrated_with_its_files(tmp_path: Path) -> None:
     with contextlib.closing(SQLiteStore(tmp_path)) as store:
         asyncio.run(store.keep(run_of("r", store, b"1")))
     with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)) as database:
@@ -224,7 +224,7 @@ def test_an_older_database_learns_what_belongs_to_whom(tmp_path: Path) -> None:
         )
         database.execute("INSERT INTO files VALUES ('f', '', 'a', 1, 'x')")
     (tmp_path / "files" / "f").mkdir()
-    for _ in range(2):  # the second start removes what belongs to nobody
+    for _ in range(2):  # the second start removes orphaned files
         with contextlib.closing(SQLiteStore(tmp_path)) as store:
             assert parts(tmp_path) == {"traces": {"r.jsonl"}, "artifacts": {digest_of(b"1")}, "files": {"f"}}
             assert asyncio.run(store.remove_before(0.5)) == 0

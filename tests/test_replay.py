@@ -1,4 +1,4 @@
-"""Traces run again: everything comes out the same, what was tampered with shows, and what if is worked out anew."""
+"""Replays: the same run again, forged traces, and what-if changes."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ WORDS = {"words": ["fig", "tomato", "saw"]}
 
 @pytest.fixture(scope="module")
 def jail() -> Iterator[Jail]:
-    with Jail(spares=1) as one:
-        yield one
+    with Jail(spares=1) as opened:
+        yield opened
 
 
 def read_back(result: Result) -> Trace:
-    """The trace as a file gives it."""
+    """Return the trace as it is read from a file."""
     return Trace.parse([line.encode() for line in result.trace.lines()])
 
 
@@ -73,7 +73,7 @@ def again(result: Result, jail: Jail) -> Replay:
 
 
 class Slow:
-    """Values that take their time, so that calls overlap."""
+    """An emulator with delays, so that calls overlap."""
 
     in_flight = 8
 
@@ -86,41 +86,41 @@ class Slow:
         return Answered(HOLES[pause.name](*pause.args))
 
 
-# --- the same -----------------------------------------------------------------------------------------------------
+# --- identical replays --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["holes", "bbh", "recorded"])
-def test_cases_come_out_the_same(name: str, jail: Jail) -> None:
+def test_cases_replay_identically(name: str, jail: Jail) -> None:
     cases = records(f"cases/{name}.jsonl")
     if not cases:
         pytest.skip(f"the shared test material has no cases/{name}.jsonl here")
 
-    async def all_of_them() -> None:
+    async def replay_all() -> None:
         for number, case in enumerate(part(cases, 6)):
             values: Any = Table.of_records(case["calls"], case["id"])
             given: Any = {"question": case.get("question"), "sandbox": jail, "in_flight": 8 if number % 2 else 1}
             done = await areplay(read_back(await arun(case["program"], values, **given)), sandbox=jail)
             assert done.is_same, (case["id"], done.difference)
 
-    asyncio.run(all_of_them())
+    asyncio.run(replay_all())
 
 
 @pytest.mark.parametrize("start", range(0, COUNT, SIZE))
-def test_random_programs_come_out_the_same(start: int, jail: Jail) -> None:
-    """One by one, overlapped, each call asked for anew, and with every failing statement emulated."""
+def test_random_programs_replay_identically(start: int, jail: Jail) -> None:
+    """One by one, overlapping, without shared values, and with every failing statement emulated."""
 
-    async def all_of_them() -> None:
+    async def replay_all() -> None:
         ways: list[Any] = [{"in_flight": 1}, {}, {"share": False}, {"policy": "paper"}]
         for seed in range(start, start + SIZE):
             given = {"sandbox": jail, "limits": Limits(lm_calls=100_000), **ways[seed % len(ways)]}
             done = await areplay(read_back(await arun(program(seed), Slow(), **given)), sandbox=jail)
             assert done.is_same, (seed, done.difference)
 
-    asyncio.run(all_of_them())
+    asyncio.run(replay_all())
 
 
-def test_what_a_reviewer_tried_comes_out_the_same(jail: Jail) -> None:
-    async def all_of_them() -> list[str]:
+def test_overlap_cases_replay_identically(jail: Jail) -> None:
+    async def replay_all() -> list[str]:
         different = []
         for name, source in OVERLAP.items():
             result = await arun(source, Slow(), sandbox=jail, limits=Limits(run_seconds=20))
@@ -128,7 +128,7 @@ def test_what_a_reviewer_tried_comes_out_the_same(jail: Jail) -> None:
                 different.append(name)
         return different
 
-    assert asyncio.run(all_of_them()) == []
+    assert asyncio.run(replay_all()) == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_a_reviewer_tried_comes_out_the_same(jail: Jail) -> None:
         ("print('x' * 5000)\nanswer = 1", {}, {"limits": Limits(output_bytes=1000)}),
     ],
 )  # fmt: skip
-def test_every_kind_of_end_comes_out_the_same(
+def test_every_kind_of_end_replays_identically(
     source: str, values: dict[str, Any], options: Any, jail: Jail, tmp_path: Path
 ) -> None:
     result = run(source, values, sandbox=jail, **options)
@@ -171,7 +171,7 @@ def test_every_kind_of_end_comes_out_the_same(
     assert done.trace.output == result.trace.output
 
 
-def test_a_call_that_is_answered_in_turns(jail: Jail) -> None:
+def test_call_with_a_sequence_of_values(jail: Jail) -> None:
     table = Table([("next_word()", "a"), ("next_word()", "b"), ("pick(1)", 1), ("pick(1)", 2)])
     result = run("answer = [next_word(), pick(1), next_word(), pick(1), pick(1)]", table, sandbox=jail)
     assert result.answer == ["a", 1, "b", 2, 2]
@@ -179,14 +179,14 @@ def test_a_call_that_is_answered_in_turns(jail: Jail) -> None:
 
 
 @pytest.mark.parametrize("last", ["answer = 1", "answer = g(2)"])
-def test_a_value_that_was_used_again_is_used_again(jail: Jail, last: str) -> None:
+def test_shared_value_is_shared_in_the_replay(jail: Jail, last: str) -> None:
     recorded = run(f"a = f(1)\nb = f(1)\n{last}", {"f(1)": 7}, sandbox=jail).trace
     done = replay(recorded, sandbox=jail)
     assert done.is_same, done.difference
     assert done.trace.lm_calls == recorded.lm_calls == 1
 
 
-def test_budgets_that_are_spent(jail: Jail) -> None:
+def test_spent_budget_ends_the_replay_too(jail: Jail) -> None:
     def emulate(pause: Any) -> Any:
         if pause.args[0] > 2:
             raise BudgetError("tokens", "all spent")
@@ -218,11 +218,11 @@ def test_tools_are_not_called_again(jail: Jail) -> None:
     assert changed.result.answer[:2] == [3, 3]
     assert {step.by for step in changed.trace.steps if step.call} == {"tool"}
     other = replay(read_back(result), program="answer = price_of('pear')", emulator=lambda pause: 1, sandbox=jail)
-    assert other.result.reason == "emulation failed"  # nobody plays a tool
+    assert other.result.reason == "emulation failed"  # an emulator does not replace a tool
     assert len(called) == 3
 
 
-def test_ends_by_chance_are_said_to_be(jail: Jail) -> None:
+def test_nondeterministic_ends_are_noted(jail: Jail) -> None:
     for source in ("x = f(1)\nwhile True: pass", "import os\nx = f(1)\nos._exit(3)"):
         result = run(source, {"f(1)": 2}, sandbox=jail, limits=Limits(run_seconds=0.5))
         done = again(result, jail)
@@ -262,7 +262,7 @@ def fenced(*programs: str) -> list[str]:
         (fenced("answer = 42", "answer = 1 / 0"), compose("coc", repairs=1), {}, 2),  # the earlier answer stays
         ([*fenced("answer = weigh('x') + 1"), "5"] * 3, compose("coc", votes=3), {}, 3),
         (["```python\nx = 6 * 7\nprint(x)\n```", "```python\nanswer = x\n```"], "react", {}, 1),
-        (fenced("x = 1") * 20, "react", {}, 1),  # the same observation, until there is no more patience
+        (fenced("x = 1") * 20, "react", {}, 1),  # the same observation, until the method gives up
         ([*fenced("answer = weigh('x')"), "A: 5"], compose("coc-try-lm"), {}, 1),
         (fenced("answer = '12'"), "coc", {"answer_type": int}, 1),
         ([*fenced("answer = 'a dozen'"), *fenced("answer = 6 * 2")], "coc", {"answer_type": int}, 2),
@@ -297,10 +297,10 @@ def test_nothing_to_run() -> None:
         replay(run("").trace)
 
 
-# --- different ----------------------------------------------------------------------------------------------------
+# --- differences --------------------------------------------------------------------------------------------------
 
 
-def test_the_first_difference_is_told(jail: Jail) -> None:
+def test_first_difference_is_reported(jail: Jail) -> None:
     trace = read_back(run(FRUIT, VALUES, inputs=WORDS, sandbox=jail))
     place = next(n for n, event in enumerate(trace.events) if isinstance(event, Step) and event.line == 5)
     step: Any = trace.events[place]
@@ -324,13 +324,13 @@ def test_the_first_difference_is_told(jail: Jail) -> None:
     "settings",
     [{"policy": "none"}, {"limits": {"nope": 1}}, {"limits": {"lm_calls": "x"}}, {"files": {"a": "/b"}}, {"reads": 5}],
 )
-def test_settings_that_are_none(settings: dict[str, Any], jail: Jail) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], jail: Jail) -> None:
     trace = run("answer = 1", sandbox=jail).trace
     with pytest.raises(InputError, match="settings"):
         replay(Trace(None, {}, settings, trace.events), sandbox=jail)
 
 
-def test_values_that_are_none(jail: Jail) -> None:
+def test_invalid_values_are_refused(jail: Jail) -> None:
     lines = [
         line.replace('"value":2', '"value":{"$nope":1}') for line in run("answer = f(1)", {"f(1)": 2}).trace.lines()
     ]
@@ -338,7 +338,7 @@ def test_values_that_are_none(jail: Jail) -> None:
         replay(Trace.parse([line.encode() for line in lines]), sandbox=jail)
 
 
-def test_files_with_random_damage_are_no_crash(lines: list[bytes], jail: Jail) -> None:
+def test_randomly_damaged_files_do_not_crash(lines: list[bytes], jail: Jail) -> None:
     dice = random.Random(1)
     for _ in range(60):
         damaged = list(lines)
@@ -362,7 +362,7 @@ def lines(jail: Jail) -> list[bytes]:
     return [line.encode() for line in run(FRUIT, VALUES, inputs=WORDS, sandbox=jail).trace.lines()]
 
 
-def test_a_chain_that_holds(lines: list[bytes]) -> None:
+def test_intact_chain(lines: list[bytes]) -> None:
     chain = check_chain(lines)
     assert chain.state == "intact"
     assert chain.head in lines[-1].decode()
@@ -386,13 +386,13 @@ def test_a_chain_that_holds(lines: list[bytes]) -> None:
         (lambda lines: [chained(line, linked("", line)) for line, _ in map(parted, lines)], 2, "changed"),
     ],
 )
-def test_what_breaks_a_chain(lines: list[bytes], change: Any, line: int, why: str) -> None:
+def test_broken_chains(lines: list[bytes], change: Any, line: int, why: str) -> None:
     chain = check_chain(change(lines))
     assert (chain.state, chain.line) == ("broken", line)
     assert why in chain.why
 
 
-def test_the_end_is_held_by_a_head_that_was_kept(lines: list[bytes]) -> None:
+def test_known_head_detects_removed_and_added_lines(lines: list[bytes]) -> None:
     head = check_chain(lines).head
     assert check_chain(lines[:-1]).state == "intact"
     assert check_chain(lines[:-1], head).state == "broken"
@@ -425,21 +425,21 @@ def test_what_if_a_call(fruit: Trace, jail: Jail) -> None:
     assert done.difference is not None
     assert done.difference.field == "value"
     assert what_if(fruit, jail, "is_fruit('tomato')=True").is_same
-    told = "\n".join(side_by_side(done.runs[-1], done.trace, width=100))
-    assert told.startswith("answer: 2 → 1\n")
-    assert "is_fruit('tomato') → True         ≠" in told
-    assert "is_fruit('saw')" not in told  # neither differs nor is beside what does
-    assert max(map(len, told.split("\n"))) <= 100
+    shown = "\n".join(side_by_side(done.runs[-1], done.trace, width=100))
+    assert shown.startswith("answer: 2 → 1\n")
+    assert "is_fruit('tomato') → True         ≠" in shown
+    assert "is_fruit('saw')" not in shown  # neither differs nor is next to a difference
+    assert max(map(len, shown.split("\n"))) <= 100
     assert all(len(line) <= 60 for line in side_by_side(done.runs[-1], done.trace, width=60))
     assert "saw" in "\n".join(side_by_side(done.runs[-1], done.trace, all_steps=True))
 
 
-def test_a_what_if_says_what_was_changed(fruit: Trace, jail: Jail, tmp_path: Path) -> None:
+def test_what_if_records_its_changes(fruit: Trace, jail: Jail, tmp_path: Path) -> None:
     done = what_if(fruit, jail, "words=['fig', 'tomato']", "step:3=False")
     again = replay(done.trace, changes=Changes(calls={"is_fruit('tomato')": False}), sandbox=jail)
     again = replay(again.trace, program=FRUIT + "answer += 0\n", sandbox=jail)
-    told = ["step 3, is_fruit('fig') = False", "words = ['fig', 'tomato']", "is_fruit('tomato') = False"]
-    assert again.trace.edited == [*told, "another program"]
+    edited = ["step 3, is_fruit('fig') = False", "words = ['fig', 'tomato']", "is_fruit('tomato') = False"]
+    assert again.trace.edited == [*edited, "another program"]
     again.trace.write(tmp_path / "t.jsonl")
     assert Trace.read(tmp_path / "t.jsonl").edited == again.trace.edited
     assert replay(again.trace, sandbox=jail).trace.edited == again.trace.edited
@@ -454,7 +454,7 @@ def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
     assert (done.trace.inputs, done.trace.question) == ({"words": ["fig", "fig"]}, "And now?")
 
 
-def test_a_name_that_the_program_sets_is_no_input(fruit: Trace) -> None:
+def test_variables_of_the_program_are_not_inputs(fruit: Trace) -> None:
     with pytest.raises(InputError, match="count is not an input: the program sets it; change the program with --edit"):
         Changes.parse(["count=3"], fruit)
     with pytest.raises(InputError, match=r"the trace has no input wods; did you mean words\?"):
@@ -472,11 +472,11 @@ def test_what_if_one_step(jail: Jail) -> None:
 def test_what_if_another_program(fruit: Trace, jail: Jail) -> None:
     done = replay(fruit, program=FRUIT.replace("+= 1", "+= 10"), sandbox=jail)
     assert done.result.answer == 20
-    told = list(side_by_side(done.runs[-1], done.trace))
-    assert told[0] == "answer: 2 → 20"
+    shown = list(side_by_side(done.runs[-1], done.trace))
+    assert shown[0] == "answer: 2 → 20"
     done = replay(fruit, program="# other\n" + FRUIT, sandbox=jail)
-    told = list(side_by_side(done.runs[-1], done.trace))
-    assert told == ["answer: 2 (as recorded)", "all 13 steps are the same"]
+    shown = list(side_by_side(done.runs[-1], done.trace))
+    assert shown == ["answer: 2 (as recorded)", "all 13 steps are the same"]
 
 
 BRANCHES = """\
@@ -490,7 +490,7 @@ answer = y
 """
 
 
-def test_steps_of_other_statements_stand_alone(jail: Jail) -> None:
+def test_steps_of_different_statements_are_not_paired(jail: Jail) -> None:
     trace = read_back(run(BRANCHES, {"f('a')": True, "g('p')": 1}, sandbox=jail))
     done = what_if(trace, jail, "f('a')=False", "h('q')=2")
     made = [
@@ -508,7 +508,7 @@ def test_steps_of_other_statements_stand_alone(jail: Jail) -> None:
     assert [row.mark for row in rows(done.runs[-1], done.trace)] == ["│", "│", "│", "-", "│"]
 
 
-def test_rewritten_lines_stay_beside_each_other(jail: Jail) -> None:
+def test_rewritten_lines_are_paired(jail: Jail) -> None:
     trace = read_back(run("n = 0\nfor i in range(3):\n    n += 1\nanswer = n", {}, sandbox=jail))
     program = "n = 0\nfor i in range(3):\n    n += 2\nextra = 5\nanswer = n"
     done = replay(trace, program=program, sandbox=jail)
@@ -529,23 +529,23 @@ def test_long_runs_are_aligned_to_their_end(jail: Jail) -> None:
     assert marks.count("│") == len(marks) - 3
 
 
-def test_what_if_there_is_no_value(fruit: Trace, jail: Jail) -> None:
+def test_what_if_without_a_value_for_a_call(fruit: Trace, jail: Jail) -> None:
     done = what_if(fruit, jail, "words=['fig', 'pear']")
     assert done.result.reason == "emulation failed"
     assert done.result.error is not None
     assert "no value for the call is_fruit('pear'): give one with --set, or a model" in done.result.error.message
     assert what_if(fruit, jail, "words=['fig', 'pear']", "is_fruit('pear')=True").result.answer == 2
-    asked: list[str] = []
+    requested: list[str] = []
 
     def emulate(pause: Any) -> bool:
-        asked.append(pause.text)
+        requested.append(pause.text)
         return True
 
     assert what_if(fruit, jail, "words=['fig', 'pear']", emulator=emulate).result.answer == 2
-    assert asked == ["is_fruit('pear')"]
+    assert requested == ["is_fruit('pear')"]
 
 
-def test_what_if_a_failure_had_not_been(jail: Jail) -> None:
+def test_what_if_a_failed_call_had_a_value(jail: Jail) -> None:
     result = run("answer = g(1) + h(2)", {"g(1)": 1}, sandbox=jail)
     assert what_if(read_back(result), jail, "h(2)=4").result.answer == 5
     prose = run("the sum of all\nanswer = total", {"the sum of all": {"total": 7}}, sandbox=jail)
@@ -567,7 +567,7 @@ def test_what_if_a_failure_had_not_been(jail: Jail) -> None:
         ("is_fruit('fig')=" + "(" * 5000, "a change is CALL=VALUE"),
     ],
 )
-def test_changes_that_are_none(text: str, why: str, fruit: Trace, jail: Jail) -> None:
+def test_invalid_changes_are_refused(text: str, why: str, fruit: Trace, jail: Jail) -> None:
     with pytest.raises(InputError, match=why):
         what_if(fruit, jail, text)
 
@@ -602,8 +602,8 @@ def test_command(tmp_path: Path) -> None:
     head = second.removeprefix("chain intact, head ")
     assert coc("replay", trace, "--head", head).returncode == 0
     assert coc("replay", trace, "--head", head[::-1]).returncode == 1
-    told = json.loads(coc("replay", trace, "--json").stdout)
-    assert (told["same"], told["steps"], told["chain"]["head"], told["difference"]) == (True, 13, head, None)
+    shown = json.loads(coc("replay", trace, "--json").stdout)
+    assert (shown["same"], shown["steps"], shown["chain"]["head"], shown["difference"]) == (True, 13, head, None)
     done = coc("replay", trace, "--set", 'is_fruit("tomato")=False', "--trace", tmp_path / "n.jsonl")
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "answer: 2 → 1")
     assert coc("replay", tmp_path / "n.jsonl").stdout.startswith("the same: 12 steps, 3 LM values, answer 1\n")
@@ -618,7 +618,7 @@ def test_command(tmp_path: Path) -> None:
     assert coc("replay", trace, "--all").stdout.count("\n") > 13
 
 
-def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -> None:
+def test_command_on_a_forged_trace(tmp_path: Path, lines: list[bytes]) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(
         b"\n".join(lines).replace(b'{"count":"2"}', b'{"count":"3"}').replace(b'"python":"3.', b'"python":"2.')
@@ -647,7 +647,7 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
         ("\n".join(Trace().lines()), ("--trace", "t.jsonl"), "a file of its own"),
     ],
 )
-def test_command_that_cannot(tmp_path: Path, content: str | None, arguments: tuple[str, ...], why: str) -> None:
+def test_command_errors(tmp_path: Path, content: str | None, arguments: tuple[str, ...], why: str) -> None:
     if content is not None:
         (tmp_path / "t.jsonl").write_bytes(content.encode("utf-8", "surrogateescape"))
     done = coc("replay", "t.jsonl", *arguments, cwd=tmp_path)
@@ -655,7 +655,7 @@ def test_command_that_cannot(tmp_path: Path, content: str | None, arguments: tup
     assert why in done.stderr
 
 
-def test_runs_are_those_of_programs(jail: Jail) -> None:
+def test_each_program_of_a_repair_is_a_run(jail: Jail) -> None:
     result = solve(
         "What?",
         ScriptedLM([*fenced("answer = 1 / 0"), *fenced("answer = 6 * 7")]),
@@ -665,11 +665,11 @@ def test_runs_are_those_of_programs(jail: Jail) -> None:
     assert [(found.number, found.then) for found in runs_of(result.trace)] == [(1, "repair"), (2, "")]
 
 
-# --- what a reviewer tried ----------------------------------------------------------------------------------------
+# --- cases from a review ------------------------------------------------------------------------------------------
 
 
 def changed_header(tmp_path: Path, **changes: Any) -> Path:
-    """A trace whose first line says something else."""
+    """Write a trace with a changed header."""
     head, *rest = run("answer = 1", question="What is one?").trace.lines()
     path = tmp_path / "changed.jsonl"
     path.write_text("\n".join([json.dumps({**json.loads(head), **changes}), *rest]) + "\n")
@@ -677,7 +677,7 @@ def changed_header(tmp_path: Path, **changes: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({"settings": {"reads": ["a\0b"]}}, "not a path"),
         ({"settings": {"files": {"x": "a\0b"}, "file_kinds": {"x": ["text", ""]}}}, "not a path"),
@@ -686,15 +686,15 @@ def changed_header(tmp_path: Path, **changes: Any) -> Path:
     ],
 )
 @pytest.mark.parametrize("command", ["replay", "verify", "why"])
-def test_headers_that_cannot_be_used(
-    command: str, changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_unusable_headers_are_refused(
+    command: str, changes: dict[str, Any], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, str(changed_header(tmp_path, **changes))]) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["replay", "verify", "why"])
-def test_what_a_trace_grants_is_said(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_a_trace_grants_are_shown(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data.txt").write_text("x")
     settings = {"files": {"x": str(tmp_path / "data.txt")}, "file_kinds": {"x": ["text", ""]}}
     main([command, str(changed_header(tmp_path, settings=settings))])
@@ -703,16 +703,14 @@ def test_what_a_trace_grants_is_said(command: str, tmp_path: Path, capsys: pytes
 
 @pytest.mark.parametrize("head", ["", "zz", "0" * 31])
 @pytest.mark.parametrize("command", ["replay", "verify"])
-def test_a_head_that_checks_nothing(
-    command: str, head: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_malformed_head_is_refused(command: str, head: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("answer = 1").trace.write(tmp_path / "t.jsonl")
     assert main([command, str(tmp_path / "t.jsonl"), "--head", head]) == 2
     assert "32 hexadecimal digits" in capsys.readouterr().err
 
 
 def test_a_trace_out_of_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It can be read once only: its chain is that of what was read."""
+    """A pipe can be read only once: the chain is checked on the lines that were read."""
     reader, writer = os.pipe()
     os.write(writer, "".join(line + "\n" for line in run("answer = 1 + 1").trace.lines()).encode())
     os.close(writer)
@@ -727,7 +725,7 @@ def test_a_question_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "put 5 in quotes" in capsys.readouterr().err
 
 
-def test_an_answer_that_no_program_gave(jail: Jail) -> None:
+def test_forged_answer_is_detected(jail: Jail) -> None:
     trace = run("a = 1\nanswer = a + 1", sandbox=jail).trace
     assert trace.answer is not None
     forged = msgspec.structs.replace(trace.answer, text="3", value=3)
@@ -738,7 +736,7 @@ def test_an_answer_that_no_program_gave(jail: Jail) -> None:
     assert replay(Trace(events=[*trace.events, trace.answer]), sandbox=jail).is_same
 
 
-def test_a_program_whose_statements_are_not_its_own(jail: Jail) -> None:
+def test_forged_statements_are_detected(jail: Jail) -> None:
     trace = run("a = 1\nanswer = a + 1", sandbox=jail).trace
     changed = [msgspec.structs.replace(one, statements=()) if isinstance(one, Program) else one for one in trace.events]
     found = follow(Trace(events=changed), sandbox=jail)
@@ -759,7 +757,7 @@ def test_a_program_whose_statements_are_not_its_own(jail: Jail) -> None:
         ("error", "failed"),
     ],
 )
-def test_a_replay_notices_each_part_of_a_step(jail: Jail, field: str, forged: Any) -> None:
+def test_replay_detects_each_forged_field_of_a_step(jail: Jail, field: str, forged: Any) -> None:
     recorded = read_back(run("x = f(1)\nprint(x)\nanswer = x", {"f(1)": 7}, sandbox=jail))
     events = list(recorded.events)
     wanted = "lm" if field in ("call", "value", "error") else "python"
@@ -775,7 +773,7 @@ def test_a_replay_notices_each_part_of_a_step(jail: Jail, field: str, forged: An
 
 
 @pytest.mark.parametrize(("field", "forged"), [("text", "8"), ("value", 8), ("stderr", "oh"), ("source", "output")])
-def test_a_replay_notices_each_part_of_an_answer(jail: Jail, field: str, forged: Any) -> None:
+def test_replay_detects_each_forged_field_of_an_answer(jail: Jail, field: str, forged: Any) -> None:
     recorded = read_back(run("answer = f(1)", {"f(1)": 7}, sandbox=jail))
     events = [
         msgspec.structs.replace(event, **{field: forged}) if isinstance(event, Answer) else event
@@ -786,10 +784,12 @@ def test_a_replay_notices_each_part_of_an_answer(jail: Jail, field: str, forged:
     assert (done.difference.field, done.difference.recorded) == (field, forged)
 
 
-def test_a_what_if_does_not_pass_for_a_run(jail: Jail) -> None:
+def test_verify_flags_what_ifs(jail: Jail) -> None:
     recorded = read_back(run("x = f(1)\nanswer = x + 1", {"f(1)": 7}, sandbox=jail))
     changed = replay(recorded, changes=Changes(calls={"f(1)": 8}), sandbox=jail).trace
     assert not any("what-if" in flag for flag in verify(recorded, sandbox=jail).flags)
     assert any("what-if" in flag for flag in verify(changed, sandbox=jail).flags)
     kept = Trace.parse([line.encode() for line in changed.lines()])
-    assert any("what-if" in flag for flag in verify(kept, sandbox=jail).flags), "nor when it comes from a file"
+    assert any("what-if" in flag for flag in verify(kept, sandbox=jail).flags), (
+        "a what-if read from a file is not flagged"
+    )

@@ -1,4 +1,4 @@
-"""Streamed replies: the text grows as it arrives, and the whole is what the same endpoint sends without a stream."""
+"""Streamed replies: the text grows as it arrives, and the result equals the reply without streaming."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def events(*data: Any, end: bytes = b"") -> Any:
     return lambda endpoint: endpoint.reply(200, body, **{"Content-Type": "text/event-stream"})
 
 
-def asked(lm: Any, **options: Any) -> tuple[Any, list[str]]:
+def ask_streaming(lm: Any, **options: Any) -> tuple[Any, list[str]]:
     seen: list[str] = []
     (reply,) = asyncio.run(lm.complete(ASK, on_text=seen.append, **options))
     return reply, seen
@@ -62,18 +62,18 @@ def asked(lm: Any, **options: Any) -> tuple[Any, list[str]]:
     ("vendor", "streamed", "whole"),
     [("openai", events(*CHUNKS, end=b"data: [DONE]\n\n"), PLAIN), ("anthropic", events(*MESSAGES), MESSAGE)],
 )
-def test_a_stream_is_the_reply_in_pieces(vendor: str, streamed: Any, whole: Any) -> None:
+def test_streamed_reply_equals_plain_reply(vendor: str, streamed: Any, whole: Any) -> None:
     module = pytest.importorskip(f"chainofcode.lm.{vendor}")
     pytest.importorskip(vendor, reason=f"the extra `{vendor}` is not installed")
     kind = {"openai": "OpenAILM", "anthropic": "AnthropicLM"}[vendor]
     with serving(streamed, whole, whole) as endpoint:
         lm = getattr(module, kind)("m", base_url=endpoint.url, api_key="k")
-        reply, seen = asked(lm)
-        plain, unseen = asked(lm)  # an endpoint that does not stream
+        reply, seen = ask_streaming(lm)
+        plain, unseen = ask_streaming(lm)  # an endpoint that does not stream
         (without,) = asyncio.run(lm.complete(ASK))
     assert seen == ["a = ", "a = 1 🍐"] and unseen == []
-    for one in (plain, without):
-        assert (reply.text, reply.usage, reply.finish_reason) == (one.text, one.usage, one.finish_reason)
+    for other in (plain, without):
+        assert (reply.text, reply.usage, reply.finish_reason) == (other.text, other.usage, other.finish_reason)
     assert [body.get("stream", False) for _, body in endpoint.seen] == [True, True, False]
 
 
@@ -91,10 +91,10 @@ def test_a_broken_stream_is_retried(act: Any, words: str) -> None:
     with serving(act, events(*CHUNKS)) as endpoint:
         lm = openai.OpenAILM("m", base_url=endpoint.url, api_key="k")
         with pytest.raises(LMError, match=words) as caught:
-            asked(lm)
+            ask_streaming(lm)
         assert caught.value.is_transient
         endpoint.script.insert(0, act)
-        reply, seen = asked(Retried(lm, first_pause_seconds=0.01))
+        reply, seen = ask_streaming(Retried(lm, first_pause_seconds=0.01))
     assert reply.text == seen[-1] == "a = 1 🍐"
 
 
@@ -107,54 +107,54 @@ def test_an_error_in_a_stream_does_not_show_the_key(vendor: str, text: str) -> N
     with serving(events({"error": {"message": text}})) as endpoint:
         lm = getattr(module, kind)("m", base_url=endpoint.url, api_key=KEY)
         with pytest.raises(LMError, match=r"\[key\]") as caught:
-            asked(lm)
+            ask_streaming(lm)
     assert KEY[:6] not in str(caught.value)
 
 
-def test_an_endpoint_that_refuses_streams_is_asked_without() -> None:
+def test_endpoint_that_refuses_streams_gets_plain_requests() -> None:
     openai = pytest.importorskip("chainofcode.lm.openai")
     pytest.importorskip("openai", reason="the extra `openai` is not installed")
-    told = json.dumps({"error": {"message": "'stream' is not supported", "param": "stream"}}).encode()
-    with serving(lambda e: e.reply(400, told), PLAIN) as endpoint:
+    refusal = json.dumps({"error": {"message": "'stream' is not supported", "param": "stream"}}).encode()
+    with serving(lambda e: e.reply(400, refusal), PLAIN) as endpoint:
         lm = openai.OpenAILM("m", base_url=endpoint.url, api_key="k")
-        reply, seen = asked(lm)
-        asked(lm)
+        reply, seen = ask_streaming(lm)
+        ask_streaming(lm)
     assert reply.text == "a = 1 🍐" and seen == []
     assert ["stream" in body for _, body in endpoint.seen] == [True, False, False]
     assert not any("stream_options" in body for _, body in endpoint.seen[1:])
 
 
-def test_bytes_may_be_cut_anywhere() -> None:
+def test_stream_may_be_split_at_any_byte() -> None:
     body = b"".join(b"data: %s\r\n\r\n" % json.dumps(one, ensure_ascii=False).encode() for one in CHUNKS)
     for size in (1, 3, 7):
         seen: list[str] = []
-        joined = ChatStream(seen.append)
+        stream = ChatStream(seen.append)
         for place in range(0, len(body), size):
-            joined.feed(body[place : place + size])
-        assert json.loads(joined.body())["choices"][0]["message"]["content"] == seen[-1] == "a = 1 🍐"
+            stream.feed(body[place : place + size])
+        assert json.loads(stream.body())["choices"][0]["message"]["content"] == seen[-1] == "a = 1 🍐"
 
 
-def test_wrappers_pass_it_on_and_caches_ignore_it(tmp_path: Path) -> None:
+def test_wrappers_stream_and_cached_replies_do_not(tmp_path: Path) -> None:
     def scripted(reply: str) -> ScriptedLM:
         return ScriptedLM([], whens=[When("fig", reply)])
 
     lm = Cached(Limited(Retried(scripted("0123456789"))), tmp_path / "replies")
     assert lm.has_stream
-    first, seen = asked(lm)
+    first, seen = ask_streaming(lm)
     assert seen[-1] == first.text == "0123456789" and len(seen) == 8
-    again, unseen = asked(lm)
+    again, unseen = ask_streaming(lm)
     (plain,) = asyncio.run(lm.complete(ASK))
     assert again.is_cached and plain.is_cached and unseen == []
     lm.close()
 
 
-def test_a_real_model_writes_piece_by_piece(small_model: str) -> None:
+def test_local_model_streams(small_model: str) -> None:
     with LocalLM(small_model) as lm:
         texts: list[Sequence[str]] = []
         asyncio.run(lm.prepare())
         assert lm._server is not None
         for _ in range(2):
-            reply, seen = asked(lm, max_tokens=12)
+            reply, seen = ask_streaming(lm, max_tokens=12)
             assert seen[-1] == reply.text and len(seen) > 3
             assert all(later.startswith(before) for before, later in itertools.pairwise(seen))
             assert reply.usage.prompt_tokens > 5 and 0 < reply.usage.completion_tokens <= 12
@@ -170,6 +170,6 @@ def test_malformed_token_counts_leave_a_reply_valid(usage: Any) -> None:
         MessageStream: {"delta": {"text": "x", "stop_reason": "end_turn"}},
     }
     for kind, event in events.items():
-        joined: ReplyStream = kind(lambda text: None)
-        joined.feed(f"data: {json.dumps({**event, 'usage': usage})}\n".encode())
-        assert b'"x"' in joined.body()
+        stream: ReplyStream = kind(lambda text: None)
+        stream.feed(f"data: {json.dumps({**event, 'usage': usage})}\n".encode())
+        assert b'"x"' in stream.body()

@@ -1,4 +1,4 @@
-"""REST tools: OpenAPI documents, called against a real server on loopback that does what it should not."""
+"""REST tools from OpenAPI documents, against a real server on loopback that misbehaves."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ PETS: dict[str, Any] = {
 
 
 class Seen(http.server.BaseHTTPRequestHandler):
-    """Notes each request, and answers with what the test wants."""
+    """Records each request, and replies as the test wants."""
 
     protocol_version = "HTTP/1.1"
     url: str
@@ -156,19 +156,21 @@ def _type_of(message: str) -> str:
     return next((kind for kind, texts in kinds.items() if any(text in message for text in texts)), "ToolError")
 
 
-# --- what the model sees, and what is sent ------------------------------------------------------------------------
+# --- descriptions and requests ------------------------------------------------------------------------------------
 
 
-def test_what_the_model_is_told(tmp_path: Path) -> None:
+def test_descriptions_for_the_model(tmp_path: Path) -> None:
     made = {one.name: one for one in tools(document(tmp_path, "http://127.0.0.1:1/v1"))}
     assert list(made) == ["listPets", "addPet", "get_pet", "has_pet", "delete_pets_pet_id"]
     assert [one.has_effect for one in made.values()] == [False, True, False, False, True]
-    told = made["listPets"].told
-    assert told.startswith("def listPets(limit: int | None = None, tag: list[str] | None = None, id: list[int] | None")
-    assert "kind: Optional[Literal['cat', 'dog']] = None" in told.replace("typing.", "")
-    assert "All pets.\nGives [{'id': int, 'name': str, 'friends': " in told
-    assert "limit: how many at most" in told
-    assert "Host" not in told
+    description = made["listPets"].told
+    assert description.startswith(
+        "def listPets(limit: int | None = None, tag: list[str] | None = None, id: list[int] | None"
+    )
+    assert "kind: Optional[Literal['cat', 'dog']] = None" in description.replace("typing.", "")
+    assert "All pets.\nGives [{'id': int, 'name': str, 'friends': " in description
+    assert "limit: how many at most" in description
+    assert "Host" not in description
     added = made["addPet"].told.replace("typing.", "")
     assert added.startswith("def addPet(name: str, friends: list[dict[str, Any]] | None = None, weight:")
     assert made["get_pet"].told.startswith("def get_pet(pet_id: str | int):")
@@ -178,7 +180,7 @@ def test_what_the_model_is_told(tmp_path: Path) -> None:
     assert "def listPets(" in lm.requests[0][-1].content
 
 
-def test_what_is_sent(tmp_path: Path) -> None:
+def test_requests(tmp_path: Path) -> None:
     with serving([{"id": 1, "name": "Tom"}]) as server:
         program = """
 import datetime
@@ -204,7 +206,7 @@ answer = pets[0].name
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "expected"),
     [
         ("listPets(limit='many')", "the argument 'limit' does not fit: Expected `int"),
         ("listPets(kind='cow')", "the argument 'kind' does not fit"),
@@ -223,13 +225,13 @@ answer = pets[0].name
         ("get_pet('')", "cannot be part of a path"),
     ],
 )
-def test_what_is_never_sent(tmp_path: Path, call: str, told: str) -> None:
+def test_invalid_arguments_are_never_sent(tmp_path: Path, call: str, expected: str) -> None:
     with serving([]) as server:
-        assert told in error_of(document(tmp_path, server.url), call)
+        assert expected in error_of(document(tmp_path, server.url), call)
         assert server.seen == []
 
 
-def test_two_parameters_that_would_be_dots_together(tmp_path: Path) -> None:
+def test_parameters_cannot_combine_to_dot_segments(tmp_path: Path) -> None:
     parameters = [{"name": name, "in": "path", "schema": {"type": "string"}} for name in ("a", "b")]
     paths = {"/x/{a}{b}/y": {"get": {"operationId": "both", "parameters": parameters}}}
     with serving([]) as server:
@@ -254,7 +256,7 @@ def test_a_path_cannot_change_the_host(tmp_path: Path, template: str) -> None:
         assert evil.seen == []
 
 
-def test_a_request_stays_with_its_host_whatever_the_operation_says() -> None:
+def test_request_cannot_leave_its_host() -> None:
     argument = Argument(name="h", sent_as="h", where="path", type=str, is_required=True)
     operation = APIOperation(
         name="x", method="get", base="http://good.example", path="{h}/x", doc="", arguments=(argument,), security=()
@@ -264,7 +266,7 @@ def test_a_request_stays_with_its_host_whatever_the_operation_says() -> None:
         call(".evil.example")
 
 
-# --- what comes back ----------------------------------------------------------------------------------------------
+# --- replies ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -291,14 +293,14 @@ def test_replies(tmp_path: Path, body: bytes, kind: str, wanted: object) -> None
     assert result.answer == wanted, result
 
 
-def test_head_gives_headers(tmp_path: Path) -> None:
+def test_head_returns_headers(tmp_path: Path) -> None:
     with serving(lambda seen: seen.reply(200, b"xyz", Etag="7")) as server:
         result = run("answer = has_pet('x')['etag']", tools=tools(document(tmp_path, server.url)))
     assert result.answer == "7", result
 
 
 @pytest.mark.parametrize("status", [404, 500, 304, 600])
-def test_errors_are_the_programs(tmp_path: Path, status: int) -> None:
+def test_http_errors_are_raised_in_the_program(tmp_path: Path, status: int) -> None:
     with serving(lambda seen: seen.reply(status, b"no such pet " + b"x" * 1000)) as server:
         path = document(tmp_path, server.url)
         message = error_of(path, "get_pet('x')")
@@ -350,7 +352,7 @@ def cut(seen: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "told"),
+    ("act", "expected"),
     [
         (lambda seen: seen.reply(200, b"x" * 1_000_001), "over 1,000,000 bytes"),
         (forever, "over 1,000,000 bytes"),
@@ -363,14 +365,14 @@ def cut(seen: Any) -> None:
         (lambda seen: seen.connection.shutdown(2), "cannot be reached or closed the connection"),
     ],
 )
-def test_bad_servers(tmp_path: Path, act: Callable[[Any], None], told: str) -> None:
+def test_bad_servers(tmp_path: Path, act: Callable[[Any], None], expected: str) -> None:
     with serving(act) as server:
         started = time.monotonic()
-        assert told in error_of(document(tmp_path, server.url), "get_pet('x')", seconds=1)
+        assert expected in error_of(document(tmp_path, server.url), "get_pet('x')", seconds=1)
         assert time.monotonic() - started < 5
 
 
-def test_nobody_is_there(tmp_path: Path) -> None:
+def test_unreachable_server(tmp_path: Path) -> None:
     with serving([]) as server:
         url = server.url
     assert "cannot be reached" in error_of(document(tmp_path, url), "get_pet('x')")
@@ -419,7 +421,7 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tls.load_cert_chain(tmp_path / "cert", tmp_path / "key")
     with serving(lambda seen: dripping(seen) if "slow" in seen.path else seen.reply(200, b"[1]"), tls) as server:
         path = document(tmp_path, server.url, security=[{"bearer": []}])
-        assert "cannot be reached" in error_of(path, "get_pet('x')", COC_OPENAPI_TOKEN=TOKEN)  # nobody vouches for it
+        assert "cannot be reached" in error_of(path, "get_pet('x')", COC_OPENAPI_TOKEN=TOKEN)  # untrusted certificate
         assert server.seen == []
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
         assert run("answer = get_pet('x')", tools=tools(path, COC_OPENAPI_TOKEN=TOKEN)).answer == [1]
@@ -433,9 +435,9 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("scheme", ["bearer", "header", "query"])
 def test_credentials_go_to_the_host_and_nowhere_else(tmp_path: Path, scheme: str) -> None:
     def echo(seen: Any) -> None:
-        told = {"path": seen.path, "headers": dict(seen.headers.items()), TOKEN: KEY}
-        text = json.dumps(told).replace("/", "\\/" if "slash" in seen.path else "/")
-        if "cut" in seen.path:  # where the first 300 characters are told, half of a secret is among them
+        request = {"path": seen.path, "headers": dict(seen.headers.items()), TOKEN: KEY}
+        text = json.dumps(request).replace("/", "\\/" if "slash" in seen.path else "/")
+        if "cut" in seen.path:  # the error quotes the first 300 characters, which end inside the secret
             text = "-" * 295 + TOKEN
         seen.reply(200 if "good" in seen.path else 403, text.encode())
 
@@ -490,7 +492,7 @@ def test_a_token_is_for_one_host(tmp_path: Path) -> None:
 # --- documents ----------------------------------------------------------------------------------------------------
 
 
-def test_where_it_is_served(tmp_path: Path) -> None:
+def test_base_url(tmp_path: Path) -> None:
     with serving([]) as server:
 
         def went_to(url: str | None, base: str | None, **more: Any) -> str:
@@ -500,7 +502,7 @@ def test_where_it_is_served(tmp_path: Path) -> None:
         assert went_to(server.url, None) == "/pets/x"
         assert went_to(None, server.url + "/v2") == "/v2/pets/x"
         assert went_to("/v1", server.url) == "/v1/pets/x"
-        assert went_to("https://example.org/prod", server.url) == "/pets/x"  # what the user says counts
+        assert went_to("https://example.org/prod", server.url) == "/pets/x"  # the user's URL wins
         port = server.url.rpartition(":")[2]
         variables = {"port": {"default": port}, "v": {"default": "v3"}}
         servers = [{"url": "http://127.0.0.1:{port}/{v}", "variables": variables}]
@@ -508,7 +510,7 @@ def test_where_it_is_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         (None, "does not say where it is served: use --openapi"),
         ("/v1", "does not say where it is served"),
@@ -522,16 +524,16 @@ def test_where_it_is_served(tmp_path: Path) -> None:
         ("//example.org", "is not a URL"),
     ],
 )
-def test_servers_that_are_none(tmp_path: Path, url: str | None, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_invalid_servers_are_refused(tmp_path: Path, url: str | None, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
         tools(document(tmp_path, url))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "is not JSON"),
-        ("openapi: 3.1.0", "is not JSON: .*line 1, column 1 .*ends in .yaml"),
+        ("openapi: 3.1.0", "is not JSON: .*line 1, column 1 .*name YAML files .yaml"),
         ("[]", "is not an OpenAPI 3 document"),
         ('{"swagger": "2.0"}', "is not an OpenAPI 3 document"),
         ('{"openapi": "3.0.0"}', "has no operations"),
@@ -543,10 +545,10 @@ def test_servers_that_are_none(tmp_path: Path, url: str | None, told: str) -> No
     ],
     ids=lambda text: text[:30],
 )
-def test_no_documents(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_documents_are_refused(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=expected):
         tools(path, "http://127.0.0.1:1")
 
 
@@ -561,7 +563,7 @@ def test_too_many_operations(tmp_path: Path) -> None:
         tools(path)
 
 
-def test_schemas_that_never_end(tmp_path: Path) -> None:
+def test_recursive_schemas_are_bounded(tmp_path: Path) -> None:
     schemas: dict[str, Any] = {
         "Loop": {"$ref": "#/components/schemas/Loop"},
         "Tree": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
@@ -603,13 +605,13 @@ def test_visits_of_schemas_are_bounded() -> None:
 
 
 @pytest.mark.parametrize("reference", ["./defs/a", "//defs/a", "b.json#/defs/a", "https://example.org/defs/a"])
-def test_references_to_other_documents_lead_nowhere(reference: str) -> None:
+def test_references_to_other_documents_are_not_followed(reference: str) -> None:
     schemas = Schemas({"defs": {"a": {"type": "integer"}}})
     assert schemas.at({"$ref": "#/defs/a"}) == {"type": "integer"}
     assert schemas.at({"$ref": reference}) == {}
 
 
-def test_documents_that_multiply(tmp_path: Path) -> None:
+def test_expanding_documents_are_bounded(tmp_path: Path) -> None:
     variables = {f"v{n}": {"default": f"{{v{n + 1}}}{{v{n + 1}}}"} for n in range(40)}
     wide = {"properties": {f"p{n}": {} for n in range(5000)}}
     labels = {"enum": ["z" * 100_000 + str(n) for n in range(100)]}
@@ -633,7 +635,7 @@ def test_documents_that_multiply(tmp_path: Path) -> None:
         tools(path)
 
 
-def test_what_the_model_is_told_of_many_tools_is_bounded() -> None:
+def test_descriptions_of_many_tools_are_bounded() -> None:
     names = ", ".join(f"argument_number_{n}" for n in range(2000))
     space: dict[str, Any] = {}
     exec(f"def wide({names}): 'Wide.'", space)
@@ -659,8 +661,8 @@ def test_names(tmp_path: Path) -> None:
     path = document(tmp_path, "http://127.0.0.1:1", paths=paths)
     made = rest_tools([(path, None)], {}, notes.append)
     assert [one.name for one in made] == ["get_a", "a_b", "put_a", "import_", "_2fa", "put_b", "get_c_class"]
-    told = made[-1].told.replace("typing.", "")
-    assert told.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
+    description = made[-1].told.replace("typing.", "")
+    assert description.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
         "'lost' in its path is not a declared parameter", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
         "its parameter 'p' has the style 'deepObject'", "its parameter 'p' has the style 'matrix'",
@@ -688,7 +690,7 @@ def test_yaml(tmp_path: Path) -> None:
         tools(path)
 
 
-def test_dates_are_dates(tmp_path: Path) -> None:
+def test_dates_are_validated(tmp_path: Path) -> None:
     with serving([]) as server:
         program = "listPets(born='2024-02-30')"
         assert "does not fit" in error_of(document(tmp_path, server.url), program)

@@ -1,4 +1,4 @@
-"""Runs that were interrupted, killed or out of a limit, and go on: nothing is asked, done or lost twice."""
+"""Resumed runs: after an interruption, a kill or a limit, no request and no tool call is repeated, no value is lost."""
 
 from __future__ import annotations
 
@@ -33,29 +33,29 @@ QUESTION = "How many of the numbers are good?"
 
 
 class Model(LM):
-    """Writes the program, and answers its calls; fails after so many requests."""
+    """Writes the program and answers its calls; hangs after `most` requests."""
 
     name, in_flight = "model", 8
 
     def __init__(self, most: int = 10**6) -> None:
-        self.asked, self._most = list[str](), most
+        self.prompts, self._most = list[str](), most
 
     async def complete(self, messages: Sequence[Message], n: int = 1, **options: Any) -> list[Completion]:
         last = messages[-1].content
-        if len(self.asked) >= self._most:
+        if len(self.prompts) >= self._most:
             await asyncio.sleep(60)
-        self.asked.append(last)
+        self.prompts.append(last)
         await asyncio.sleep(0)
         if "delta state:" not in last:
             return [Completion(f"```python\n{PROGRAM}\n```", Usage(requests=1, prompt_tokens=10))] * n
         calls = [line.partition(": ")[2] for line in last.split("\n") if line.startswith("call")]
         keys = ["value"] if "\ncall: " in f"\n{last}" else [str(number) for number in range(1, len(calls) + 1)]
-        said = {key: int(call[8:-1]) % 2 == 0 for key, call in zip(keys, calls, strict=True)}
-        return [Completion(json.dumps(said), Usage(requests=1, prompt_tokens=5))] * n
+        values = {key: int(call[8:-1]) % 2 == 0 for key, call in zip(keys, calls, strict=True)}
+        return [Completion(json.dumps(values), Usage(requests=1, prompt_tokens=5))] * n
 
 
 async def until(events: Any, *, calls: int) -> list[Event]:
-    """The events of a run until so many values have come; then it is cancelled, as if it were killed."""
+    """Collect the events of a run until it has `calls` values; then abandon it, as a kill would."""
     seen: list[Event] = []
 
     async def collect() -> None:
@@ -81,11 +81,11 @@ def resumed_run(trace: Trace, lm: LM, **options: Any) -> Result:
     return asyncio.run(collect())
 
 
-# --- what is asked ------------------------------------------------------------------------------------------------
+# --- requests -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rows", [1, 8], ids=["one by one", "in rows"])
-def test_only_what_is_missing_is_asked(rows: int) -> None:
+def test_only_missing_values_are_requested(rows: int) -> None:
     lm = Model()
     events = asyncio.run(until(execute(PROGRAM, Batched(lm, rows)), calls=150))
     trace = Trace.of(events)
@@ -94,12 +94,12 @@ def test_only_what_is_missing_is_asked(rows: int) -> None:
     rest = Model()
     result = resumed_run(trace, rest)
     assert result.answer == 100
-    assert len(rest.asked) == 200 - len(values)
+    assert len(rest.prompts) == 200 - len(values)
     assert replay(result.trace).is_same
-    assert result.usage.requests == len(trace.calls) + len(rest.asked)  # as if it had not been interrupted
+    assert result.usage.requests == len(trace.calls) + len(rest.prompts)  # as if it had not been interrupted
 
 
-def test_a_question_is_not_asked_again() -> None:
+def test_program_is_not_requested_again() -> None:
     lm = Model()
     trace = Trace.of(asyncio.run(until(ask(QUESTION, lm), calls=150)))
     known = {text for call in trace.calls for text in call.answers}
@@ -111,17 +111,17 @@ def test_a_question_is_not_asked_again() -> None:
         return [event async for event in ask(resumed.question, resumed.model(rest), emulator=rest, options=options)]
 
     result = Result.of(asyncio.run(collect()))
-    assert (result.answer, len(rest.asked)) == (100, 200 - len(known))
-    assert all("delta state:" in asked for asked in rest.asked)
+    assert (result.answer, len(rest.prompts)) == (100, 200 - len(known))
+    assert all("delta state:" in prompt for prompt in rest.prompts)
     assert replay(result.trace).is_same
 
 
 def test_a_spent_budget_and_a_limit_are_resumed() -> None:
     lm = Model()
     first = asyncio.run(arun(PROGRAM, Budgeted(lm, calls=60), in_flight=1))
-    assert (first.reason, len(lm.asked)) == ("limit:calls", 60)
+    assert (first.reason, len(lm.prompts)) == ("limit:calls", 60)
     result = resumed_run(first.trace, lm)
-    assert (result.answer, len(lm.asked)) == (100, 200)
+    assert (result.answer, len(lm.prompts)) == (100, 200)
 
 
 def test_statements_and_repeated_calls_keep_their_values() -> None:
@@ -157,7 +157,7 @@ def test_tools_with_effects_are_not_called_again() -> None:
 
 
 def test_a_tool_that_was_under_way_is_not_called_again(tmp_path: Path) -> None:
-    """Neither is it known to have failed: the program gets an error that says so, and may handle it."""
+    """Its outcome is unknown: the program gets an error that says so, and can handle it."""
     journal = Journal(tmp_path / "t.jsonl")
     done: list[str] = []
 
@@ -194,16 +194,16 @@ def test_a_tool_that_was_under_way_is_not_called_again(tmp_path: Path) -> None:
 
 
 class Answering:
-    """An OpenAI-compatible endpoint that counts requests, and stops to answer after so many."""
+    """An OpenAI-compatible endpoint that counts requests, and stops answering after `most` of them."""
 
     def __init__(self, most: int) -> None:
-        self.asked, self.most = 0, most
+        self.requests, self.most = 0, most
         answering = self
 
         class Handler(Endpoint):
             def act(self, body: dict[str, Any]) -> None:
-                answering.asked += 1
-                if answering.asked > answering.most:
+                answering.requests += 1
+                if answering.requests > answering.most:
                     time.sleep(60)
                 text = body["messages"][-1]["content"]
                 call = text.rpartition("call: is_good(")[2].partition(")")[0]
@@ -223,7 +223,7 @@ class Answering:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", [["--sequential"], []], ids=["one by one", "overlapping"])
-def test_a_run_that_is_killed_at_call_150_asks_for_the_other_50(tmp_path: Path, way: list[str]) -> None:
+def test_run_killed_at_call_150_requests_only_the_other_50(tmp_path: Path, way: list[str]) -> None:
     pytest.importorskip("openai")
     program, trace = tmp_path / "program.py", tmp_path / "t.jsonl"
     program.write_text(PROGRAM)
@@ -238,10 +238,10 @@ def test_a_run_that_is_killed_at_call_150_asks_for_the_other_50(tmp_path: Path, 
         running.send_signal(signal.SIGKILL)
         running.wait()
         assert (_values(journal_of(trace)), trace.exists()) == (150, False)
-        endpoint.asked, endpoint.most = 0, 1000
+        endpoint.requests, endpoint.most = 0, 1000
         done = coc("resume", trace, *options, "--json")
         assert done.returncode == 0, done.stderr
-        assert (json.loads(done.stdout)["value"], endpoint.asked) == (100, 50)
+        assert (json.loads(done.stdout)["value"], endpoint.requests) == (100, 50)
         assert "the same" in coc("replay", trace).stdout
         assert not journal_of(trace).exists()
         again = coc("resume", trace, *options)
@@ -254,7 +254,7 @@ def _values(journal: Path) -> int:
     return journal.read_bytes().count(b'"answers":{') if journal.exists() else 0
 
 
-def test_a_journal_that_goes_further_than_the_trace_is_used(tmp_path: Path) -> None:
+def test_journal_longer_than_the_trace_is_used(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     events = asyncio.run(until(execute(PROGRAM, Model()), calls=20))
     Trace.of(events[: len(events) // 2]).write(path)
@@ -290,7 +290,7 @@ def test_react_is_not_resumed() -> None:
         Resumed(Trace.of(events))
 
 
-def test_a_journal_that_cannot_be_written_costs_no_run(tmp_path: Path) -> None:
+def test_unwritable_journal_does_not_stop_the_run(tmp_path: Path) -> None:
     warnings: list[str] = []
     journal = Journal(tmp_path / "nowhere" / "t.jsonl", warnings.append)
     for event in asyncio.run(until(execute("answer = 1"), calls=0)):
@@ -327,8 +327,8 @@ def test_traces_that_cannot_be_resumed(tmp_path: Path) -> None:
     )
 
 
-def test_a_trace_whose_steps_are_of_another_program(tmp_path: Path) -> None:
-    """The values in it were paid for: the file stays as it is. A trace whose steps fit is resumed."""
+def test_trace_with_steps_of_another_program_is_refused(tmp_path: Path) -> None:
+    """The file stays unchanged, because its values were paid for. A trace whose steps fit is resumed."""
     known = {f"is_good({number})": True for number in range(9)}
     path, script = tmp_path / "t.jsonl", tmp_path / "script.jsonl"
     script.write_text('{"when": "is_good", "reply": "{\\"value\\": true}"}\n')
@@ -348,8 +348,8 @@ def test_a_trace_whose_steps_are_of_another_program(tmp_path: Path) -> None:
     assert coc("resume", path, "--model", f"scripted:{script}", "--json").returncode == 0
 
 
-def test_options_of_the_run_are_those_of_the_resumed_one(tmp_path: Path) -> None:
-    """Method and model come from the trace; nothing that grants anything does."""
+def test_method_and_model_come_from_the_trace(tmp_path: Path) -> None:
+    """Permissions do not come from the trace."""
     script, path = tmp_path / "script.jsonl", tmp_path / "t.jsonl"
     program = "```python\nanswer = [str(word('a')), str(word('b'))]\n```"
     lines: list[Any] = [{"when": "Question: Which", "reply": program}, {"when": "call: word('a')", "reply": '"x"'}]
@@ -375,7 +375,7 @@ def test_options_of_the_run_are_those_of_the_resumed_one(tmp_path: Path) -> None
 
 
 def test_a_resumed_question_keeps_its_language(tmp_path: Path) -> None:
-    """The run ended before the model wrote its program: it writes it in the language of the question."""
+    """The run ended before the model wrote a program; when resumed, it writes one in the recorded language."""
     script, path = tmp_path / "script.jsonl", tmp_path / "t.jsonl"
     script.write_text(json.dumps({"when": "nothing", "reply": ""}) + "\n")
     data = tmp_path / "rows.csv"
@@ -394,7 +394,7 @@ def test_a_resumed_question_keeps_its_language(tmp_path: Path) -> None:
 # --- people -------------------------------------------------------------------------------------------------------
 
 
-def test_a_person_answers_some_calls_and_not_ahead() -> None:
+def test_person_answers_matching_calls_without_lookahead() -> None:
     asked: list[str] = []
 
     async def person(question: Question) -> str | None:
@@ -406,19 +406,19 @@ def test_a_person_answers_some_calls_and_not_ahead() -> None:
     )
     lm = Model()
     result = asyncio.run(arun(program, AskMe("approve_.*", person).emulator(lm)))
-    assert (result.answer, len(lm.asked)) == ([0, 2], 3)
+    assert (result.answer, len(lm.prompts)) == ([0, 2], 3)
     assert asked[0].startswith("approve_list([0, 2]) = ? (")
     assert len(asked) == 2 and "approve_list([0, 2]) = ?" in asked[1]  # the first answer did not fit
     (step,) = [step for step in result.trace.steps if step.call == "approve_list([0, 2])"]
     assert (step.model, step.value) == ("you", True)
     unmade = "answer = is_good(2) or approve_it('x')"
     asyncio.run(arun(unmade, AskMe("approve_.*", person).emulator(Model())))
-    assert len(asked) == 2  # a call that the program does not make is not asked ahead
+    assert len(asked) == 2  # the person is not asked about a call that the program does not make
     with pytest.raises(InputError, match=r"invalid pattern 'approve_\('"):
         AskMe("approve_(", person)
 
 
-def test_a_run_waits_for_a_person_and_goes_on_in_a_terminal(tmp_path: Path) -> None:
+def test_run_waits_for_a_person_and_resumes_in_a_terminal(tmp_path: Path) -> None:
     program, path = tmp_path / "program.py", tmp_path / "t.jsonl"
     program.write_text("name = str(word('a'))\nanswer = [name, bool(approve_it(name))]")
     (tmp_path / "values.jsonl").write_text(json.dumps({"call": "word('a')", "value": "fig"}) + "\n")

@@ -27,7 +27,7 @@ from chainofcode.server.store import RunFilter, RunRecord, Store, new_run
 from chainofcode.server.trace_files import TraceReader, TraceWriter, remove_partial_line
 
 
-def used(directory: Path, use: Callable[[SQLiteStore], Coroutine[Any, Any, Any]]) -> Any:
+def with_store(directory: Path, use: Callable[[SQLiteStore], Coroutine[Any, Any, Any]]) -> Any:
     with contextlib.closing(SQLiteStore(directory)) as store:
         return asyncio.run(use(store))
 
@@ -58,9 +58,7 @@ SEARCHES = [
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_searches_find_all_words_wherever_they_stand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_index: bool
-) -> None:
+def test_searches_find_all_words_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_index: bool) -> None:
     if not has_index:
         monkeypatch.setattr(search_index, "_has_trigrams", lambda database: False)
 
@@ -76,7 +74,7 @@ def test_searches_find_all_words_wherever_they_stand(
             assert await found(store, "ann", *words) == expected[::-1], words
         assert await found(store, "eve", "pears") == []
 
-    used(tmp_path, use)
+    with_store(tmp_path, use)
 
 
 def test_searches_are_paged_and_forget_removed_runs(tmp_path: Path) -> None:
@@ -93,10 +91,10 @@ def test_searches_are_paged_and_forget_removed_runs(tmp_path: Path) -> None:
         assert await found(store, "ann", "plums") == ["plums"]
         await store._do(lambda database: database.execute("INSERT INTO search (search) VALUES ('integrity-check')"))
 
-    used(tmp_path, use)
+    with_store(tmp_path, use)
 
 
-def test_an_older_database_is_indexed_and_one_that_lost_its_index_too(
+def test_older_databases_and_those_without_an_index_are_indexed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def keep(store: SQLiteStore) -> None:
@@ -110,26 +108,26 @@ def test_an_older_database_is_indexed_and_one_that_lost_its_index_too(
         assert store._has_index
         return await found(store, "ann", "pears")
 
-    used(tmp_path, keep)
-    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as database:  # as it was before
+    with_store(tmp_path, keep)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite")) as database:  # as in an older version
         for name in search_index._TRIGGERS:
             database.execute(f"DROP TRIGGER {name}")
         database.executescript("DROP TABLE search; DROP VIEW searchable; DROP TABLE owners")
-    assert used(tmp_path, look) == ["pears at first"]
+    assert with_store(tmp_path, look) == ["pears at first"]
     with monkeypatch.context() as patch:
         patch.setattr(search_index, "_has_trigrams", lambda database: False)
-        assert used(tmp_path, keep_more) == ["pears without an index", "pears at first"]
-    assert used(tmp_path, look) == ["pears without an index", "pears at first"]
+        assert with_store(tmp_path, keep_more) == ["pears without an index", "pears at first"]
+    assert with_store(tmp_path, look) == ["pears without an index", "pears at first"]
 
 
-def test_a_search_for_what_is_rare_takes_no_longer_among_many_runs(tmp_path: Path) -> None:
-    """Other searches and writes do not wait for one that has to scan."""
-    chosen = random.Random(1)
-    words = ["".join(chosen.choices("abcdefgh", k=9)) for _ in range(500)]
+def test_search_for_rare_words_uses_the_index(tmp_path: Path) -> None:
+    """A search for fewer than three letters scans all runs; a longer one is much faster."""
+    dice = random.Random(1)
+    words = ["".join(dice.choices("abcdefgh", k=9)) for _ in range(500)]
 
     def fill(database: sqlite3.Connection) -> None:
         rows = (
-            (f"{number:024x}", "ann", "done", b"{}", " ".join(chosen.choices(words, k=12))) for number in range(20_000)
+            (f"{number:024x}", "ann", "done", b"{}", " ".join(dice.choices(words, k=12))) for number in range(20_000)
         )
         database.executemany("INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)", rows)
 
@@ -137,13 +135,13 @@ def test_a_search_for_what_is_rare_takes_no_longer_among_many_runs(tmp_path: Pat
         await store._do(fill)
         await store.keep(run_of("ann", "the needle"))
         seconds = []
-        for text in ("needle", "qq"):  # two letters: no index helps
+        for text in ("needle", "qq"):  # two letters: too short for the index
             started = time.process_time()
             await store.runs("ann", 50, None, RunFilter((text,)))
             seconds.append(time.process_time() - started)
         return seconds[0], seconds[1]
 
-    indexed, scanned = used(tmp_path, use)
+    indexed, scanned = with_store(tmp_path, use)
     assert indexed < scanned / 3
 
 
@@ -157,7 +155,7 @@ def test_a_search_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: py
             await store.runs("ann", 50, None, RunFilter(("zz",)))
         assert len(await store.runs("ann", 50, None)) == 1  # a list without a search has no limit
 
-    used(tmp_path, use)
+    with_store(tmp_path, use)
 
 
 # --- a full disk --------------------------------------------------------------------------------------------------
@@ -176,7 +174,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def filled(disk: Path) -> Path:
-    """A file that takes what is left."""
+    """Fill the disk with a file; return its path."""
     filler = disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         while True:
@@ -193,7 +191,7 @@ def refused(server: Serving, method: str, path: str, **more: Any) -> None:
     assert (reply.status_code, reply.json()["error"]["type"]) == (503, "storage"), reply.text
 
 
-def test_a_full_disk_takes_no_writes_leaves_nothing_and_lets_runs_be_removed(tmp_path: Path, small_disk: Path) -> None:
+def test_full_disk_refuses_writes_but_lets_runs_be_removed(tmp_path: Path, small_disk: Path) -> None:
     with served(tmp_path) as server:
         ids = [server.begin() for _ in range(4)]
         for id in ids:
@@ -215,7 +213,7 @@ def test_a_full_disk_takes_no_writes_leaves_nothing_and_lets_runs_be_removed(tmp
         assert server.client.post("/api/files", params={"name": "a.csv"}, content=bytes(1000)).status_code == 201
 
 
-def test_an_upload_that_fills_the_disk_is_gone_afterwards(tmp_path: Path, small_disk: Path) -> None:
+def test_upload_that_fills_the_disk_is_removed(tmp_path: Path, small_disk: Path) -> None:
     """The disk is full only during the upload: the server needs no restart."""
     with served(tmp_path) as server:
         for _ in range(5):
@@ -240,7 +238,7 @@ def test_a_failed_write_is_undone_and_the_others_are_kept(tmp_path: Path) -> Non
         assert await found(store, "ann") == ["plums", "pears"]
         assert await store._lookups.do(lambda database: database.execute("SELECT * FROM alive").fetchall()) == []
 
-    used(tmp_path, use)
+    with_store(tmp_path, use)
 
 
 def test_artifacts_that_cannot_be_kept_leave_nothing(tmp_path: Path, small_disk: Path) -> None:
@@ -252,13 +250,13 @@ def test_artifacts_that_cannot_be_kept_leave_nothing(tmp_path: Path, small_disk:
         await store.remove(["two"])
         assert os.listdir(small_disk / "artifacts") == ["a" * 64]
 
-    used(small_disk, use)
+    with_store(small_disk, use)
 
 
 # --- traces -------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_that_cannot_be_written_whole_is_removed(tmp_path: Path) -> None:
+def test_partly_written_line_is_removed(tmp_path: Path) -> None:
 
     writer = TraceWriter(tmp_path / "t.jsonl")
     writer.append({"a": 1})
@@ -276,7 +274,7 @@ def test_a_line_that_cannot_be_written_whole_is_removed(tmp_path: Path) -> None:
     assert (tmp_path / "t.jsonl").read_bytes().startswith(whole + b'{"c":2')
 
 
-def test_half_a_line_that_a_killed_server_left_is_removed(tmp_path: Path) -> None:
+def test_partial_line_of_a_killed_server_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     for left, kept in ((b'{"a":1}\n{"b"', b'{"a":1}\n'), (b'{"a":1}\n', b'{"a":1}\n'), (b'{"a"', b""), (b"", b"")):
         path.write_bytes(left)
@@ -293,11 +291,11 @@ def test_half_a_line_that_a_killed_server_left_is_removed(tmp_path: Path) -> Non
     async def look(store: SQLiteStore) -> bytes:
         return store.trace_path(id).read_bytes()
 
-    id: str = used(tmp_path / "data", keep)
-    assert used(tmp_path / "data", look) == b'{"a":1}\n'
+    id: str = with_store(tmp_path / "data", keep)
+    assert with_store(tmp_path / "data", look) == b'{"a":1}\n'
 
 
-def test_half_a_line_is_not_read_until_it_is_whole(tmp_path: Path) -> None:
+def test_partial_line_is_not_read_until_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     reader = TraceReader(path)
     assert reader.batch() == []

@@ -1,4 +1,4 @@
-"""The wall as its users meet it: which tier is chosen where, what is granted and nothing else, what is refused."""
+"""The sandbox as its users see it: which tier is chosen, what is granted, what is refused."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tier_here() -> str:
 
 
 def in_tier_a(function: Any) -> Any:
-    return pytest.mark.skipif(tier_here() != "A", reason="tier A of the sandbox cannot be had on this machine")(
+    return pytest.mark.skipif(tier_here() != "A", reason="tier A of the sandbox is not available on this machine")(
         function
     )
 
@@ -57,7 +57,7 @@ def in_tier_a(function: Any) -> Any:
 )
 def test_the_best_tier_is_chosen(within: list[str], tier: str, tmp_path: Path) -> None:
     if within[:1] == ["unshare"] and subprocess.run([*ORDINARY, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this machine gives ordinary users no namespace to try it in")
+        pytest.skip("ordinary users cannot create namespaces on this machine")
     done = coc("doctor", "--json", within=within)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
@@ -72,7 +72,7 @@ def test_the_best_tier_is_chosen(within: list[str], tier: str, tmp_path: Path) -
     assert json.loads(done.stdout)["sandbox"] == tier
 
 
-def test_without_a_wall_programs_are_refused(tmp_path: Path) -> None:
+def test_programs_are_refused_without_a_sandbox(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("answer = 42")
     done = coc("run", str(program), within=NO_SECCOMP)
@@ -168,7 +168,7 @@ def test_unknown_sandbox() -> None:
         run("answer = 1", sandbox="Z")
 
 
-def test_the_result_names_its_wall() -> None:
+def test_result_names_its_tier() -> None:
     assert run("answer = 1").trace.answer.sandbox == tier_here()  # type: ignore[union-attr]
     assert run("answer = 1", sandbox="none").trace.answer.sandbox == "none"  # type: ignore[union-attr]
 
@@ -179,15 +179,13 @@ TIERS_WITH_FILES = ["A", "B"]
 
 
 @pytest.mark.parametrize("tier", TIERS_WITH_FILES)
-def test_what_is_granted_for_reading_and_nothing_else(
-    tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    granted, beside = tmp_path / "granted dir", tmp_path / "beside.txt"
+def test_only_granted_files_can_be_read(tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    granted, outside = tmp_path / "granted dir", tmp_path / "beside.txt"
     granted.mkdir()
     (granted / "in it.txt").write_text("yes")
     (tmp_path / "one.csv").write_text("1,2")
     (tmp_path / "link.csv").symlink_to("one.csv")
-    beside.write_text("no")
+    outside.write_text("no")
     monkeypatch.chdir(tmp_path)
     program = """
 def attempt(path, mode="r"):
@@ -198,19 +196,26 @@ def attempt(path, mode="r"):
         return "refused"
 answer = [attempt(path) for path in paths] + [attempt(paths[0], "w"), attempt(paths[0], "a")]
 """
-    paths = [f"{granted}/in it.txt", "granted dir/in it.txt", f"{tmp_path}/one.csv", "one.csv", "link.csv", str(beside)]
+    paths = [
+        f"{granted}/in it.txt",
+        "granted dir/in it.txt",
+        f"{tmp_path}/one.csv",
+        "one.csv",
+        "link.csv",
+        str(outside),
+    ]
     result = run(
         program, sandbox=tier, inputs={"paths": paths}, reads=(str(granted), "granted dir", "one.csv", "link.csv")
     )
     assert result.answer == ["yes", "yes", "1,2", "1,2", "1,2", "refused", "refused", "refused"], result
     assert (granted / "in it.txt").read_text() == "yes"
-    result = run(program, sandbox=tier, inputs={"paths": ["one.csv", str(beside)]}, reads=(".",))
+    result = run(program, sandbox=tier, inputs={"paths": ["one.csv", str(outside)]}, reads=(".",))
     assert result.answer == ["1,2", "no", "refused", "refused"]
     assert run(program, sandbox=tier, inputs={"paths": ["one.csv"]}).answer == ["refused"] * 3
 
 
 @pytest.mark.parametrize("path", ["nowhere.txt", "/", "/proc/self", "/dev"])
-def test_grants_that_cannot_be(path: str) -> None:
+def test_impossible_grants_are_refused(path: str) -> None:
     with pytest.raises(InputError, match="cannot grant"):
         run("answer = 1", reads=(path,))
 
@@ -234,7 +239,7 @@ def test_scratch_is_the_programs_own(tmp_path: Path) -> None:
         gate = asyncio.Event()
 
         async def meet(pause: Any) -> int:
-            """Both programs have written before either looks again."""
+            """Wait until both programs have written."""
             waiting.append(pause)
             if len(waiting) == 2:
                 gate.set()
@@ -297,7 +302,7 @@ def test_scientific_packages(tier: str) -> None:
     assert result.answer == (6, "3*x**2", 1.0, b"PNG"), result
 
 
-def test_packages_without_any_file() -> None:
+def test_packages_in_a_tier_without_files() -> None:
     program = "import numpy as np, pandas as pd\nanswer = (int(np.arange(5).sum()), int(pd.Series([1, 2]).sum()))"
     assert run(program, sandbox="C", packages=("numpy", "pandas")).answer == (10, 3)
 
@@ -309,9 +314,9 @@ def test_packages_that_are_not_granted_are_not_there() -> None:
     assert result.answer == [f"{site}/numpy"]
 
 
-def test_the_world_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    with Jail() as jail:  # one that is started with this environment
+    with Jail() as jail:  # a new one, started with this environment
         result = run("import os\nanswer = dict(os.environ)", sandbox=jail)
     assert "SECRET_TOKEN" not in result.answer
     assert "hunter2" not in str(result.answer)
@@ -324,7 +329,7 @@ def test_a_sandbox_that_was_opened_by_name_is_closed() -> None:
     wait_for(lambda: descendants(os.getpid()) == before)
 
 
-# --- a sandbox that is kept ---------------------------------------------------------------------------------------
+# --- a sandbox that is used again ---------------------------------------------------------------------------------
 
 
 def test_one_jail_for_threads_and_event_loops() -> None:
@@ -357,14 +362,14 @@ def test_a_jail_outlives_its_zygote() -> None:
         (zygote,) = jail._zygotes.values()
         zygote._process.kill()
         zygote._process.wait()
-        for _ in range(20):  # the news may take a moment; a guest that was there already dies with it
+        for _ in range(20):  # its death may be noticed late; spare guests die with it
             with contextlib.suppress(SandboxError):
                 if run("answer = 2", sandbox=jail).answer == 2:
                     return
         pytest.fail("no zygote came back")
 
 
-def test_a_forked_host_gets_zygotes_of_its_own() -> None:
+def test_forked_host_gets_its_own_zygotes() -> None:
     with Jail() as jail:
         assert run("answer = 1", sandbox=jail).answer == 1
         child = os.fork()
@@ -380,7 +385,7 @@ def test_a_forked_host_gets_zygotes_of_its_own() -> None:
 
 
 def test_nothing_outlives_its_host(tmp_path: Path) -> None:
-    """However the host dies, its keeper, zygotes and guests die with it."""
+    """When the host is killed, its keeper, zygotes and guests die with it."""
     code = "import chainofcode as c; c.run('import time\\ntime.sleep(91)')"
     host = subprocess.Popen([sys.executable, "-c", code])
     count = 3 if tier_here() == "A" else 2
@@ -436,7 +441,7 @@ answer = (f(open("made.txt").read()), tried)
     assert listed == ""
 
 
-def test_engine_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_container_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SandboxError, match="no command `docker`"):
         run("answer = 1", sandbox="docker")

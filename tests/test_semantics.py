@@ -1,4 +1,4 @@
-"""The rules of engine.md one by one: what is a hole and what is not, prose, errors, state, ends."""
+"""The rules of execution one by one: what is a hole and what is not, prose, errors, state, ends."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_missing_import_is_no_hole(program: str, expected: Any) -> None:
     assert result.trace.program.imports
 
 
-def test_words_the_library_happens_to_export_stay_holes() -> None:
+def test_common_words_of_the_standard_library_stay_holes() -> None:
     assert answered("answer = category('cat')", {"category('cat')": "animal"}) == "animal"
     assert answered("answer = tokenize('a b')", {"tokenize('a b')": ["a", "b"]}) == ["a", "b"]
 
@@ -77,13 +77,13 @@ def test_words_the_library_happens_to_export_stay_holes() -> None:
 # --- methods, modules, classes, stubs, awaits ---------------------------------------------------------------------
 
 
-def test_method_nobody_has() -> None:
+def test_unknown_methods_are_holes() -> None:
     program = "class Review:\n    def __init__(self, t):\n        self.t = t\nr = Review('x')\nanswer = (r.is_sarcastic(), 'abc'.vibe(strict=True))"
     values = {"is_sarcastic(<__main__.Review object>)": False, "vibe('abc', strict=True)": "calm"}
     assert answered(program, values) == (False, "calm")
 
 
-def test_duck_typing_probe_is_the_programs() -> None:
+def test_handled_attribute_error_is_not_a_hole() -> None:
     program = "try:\n    n = (5).vibe()\nexcept AttributeError:\n    n = 'no vibe'\nanswer = n"
     assert answered(program) == "no vibe"
     outer = "def f(x):\n    return x.vibe()\ntry:\n    n = f(5)\nexcept AttributeError:\n    n = 'no vibe'\nanswer = n"
@@ -110,15 +110,15 @@ def test_methods_that_exist_are_untouched() -> None:
         ("def f():\n    import nlp\n    return nlp.sentiment('x')\nanswer = f()", "nlp.sentiment('x')"),
     ],
 )
-def test_module_that_exists_nowhere(program: str, call: str) -> None:
+def test_module_that_does_not_exist(program: str, call: str) -> None:
     assert answered(program, {call: 0.5}) == 0.5
 
 
-def test_modules_function_may_be_listed_without_its_module() -> None:
+def test_table_may_omit_the_module_of_a_function() -> None:
     assert answered("from nlp import sentiment\nanswer = sentiment('x')", {"sentiment('x')": 1}) == 1
 
 
-def test_import_inside_try_is_the_programs_error() -> None:
+def test_handled_import_error_is_raised() -> None:
     for handler in ("ImportError", "ModuleNotFoundError", "Exception", "(ImportError, OSError)"):
         assert answered(f"try:\n    import nlp\nexcept {handler}:\n    nlp = None\nanswer = nlp is None") is True
     assert answered("try:\n    import nlp\nexcept:\n    nlp = None\nanswer = nlp is None") is True
@@ -130,13 +130,13 @@ def test_import_inside_try_is_the_programs_error() -> None:
     )
 
 
-def test_installed_but_not_granted_names_the_grant() -> None:
+def test_ungranted_package_error_names_the_option() -> None:
     message = error(failed("import msgspec\nanswer = msgspec.json.encode(1)"))
     assert "--allow-package msgspec" in message
     assert answered("import msgspec\nanswer = msgspec.json.decode('[1]')", packages=("msgspec",)) == [1]
 
 
-def test_class_nobody_defined() -> None:
+def test_undefined_class() -> None:
     program = "dog = Dog('Rex')\ndog.age += 1\nanswer = (dog.name, dog['age'], dog.bark())"
     values = {"Dog('Rex')": {"name": "Rex", "age": 3}, "bark({'name': 'Rex', 'age': 4})": "woof"}
     assert answered(program, values) == ("Rex", 4, "woof")
@@ -211,7 +211,7 @@ def test_awaited_holes(main: str) -> None:
 # --- not holes ----------------------------------------------------------------------------------------------------
 
 
-def test_misspelt_variable_is_a_bug_with_its_near_match() -> None:
+def test_misspelled_variable_error_suggests_the_right_name() -> None:
     result = failed("total_count = 3\nanswer = total_cuont + 1")
     assert result.reason == "error"
     assert "did you mean 'total_count'" in error(result)
@@ -220,12 +220,12 @@ def test_misspelt_variable_is_a_bug_with_its_near_match() -> None:
     assert "did you mean 'items'" in error(failed("items = []\nitmes.append(1)"))
 
 
-def test_probing_names_stays_true() -> None:
+def test_holes_are_not_visible_in_the_namespace() -> None:
     program = "try:\n    undefined_thing\n    seen = True\nexcept NameError:\n    seen = False\nx = is_fruit('a')\nanswer = (seen, 'is_fruit' in globals(), 'is_fruit' in dir())"
     assert answered(program, {"is_fruit('a')": 1}) == (False, False, False)
 
 
-def test_bound_later_and_called_too_early_is_a_bug() -> None:
+def test_call_before_the_definition_is_an_error() -> None:
     assert "NameError" in error(failed("answer = helper(1)\ndef helper(x):\n    return x"))
 
 
@@ -252,14 +252,14 @@ def test_misfit_in_a_function_sets_locals_and_returns() -> None:
     assert answered(program, {"legs('x')": "many", "return int(legs(w))": {"return": 7}}) == 7
 
 
-def test_misfit_that_the_program_handles_is_the_programs() -> None:
+def test_misfit_that_the_program_handles_is_not_emulated() -> None:
     program = "try:\n    n = int(legs('x'))\nexcept ValueError:\n    n = -1\nanswer = n"
     assert answered(program, {"legs('x')": "many"}) == -1
     program = "def f(w):\n    n = int(legs(w))\n    return n\ndef g(w):\n    return f(w)\ntry:\n    n = g('x')\nexcept ValueError:\n    n = -1\nanswer = n"
     assert answered(program, {"legs('x')": "many"}) == -1
 
 
-def test_bug_beside_a_hole_is_a_bug() -> None:
+def test_error_next_to_a_hole_is_not_emulated() -> None:
     result = failed("answer = legs('x') + int('abc')", {"legs('x')": 1})
     assert result.reason == "error"
     assert "invalid literal" in error(result)
@@ -295,7 +295,7 @@ def test_prose_statement_in_module_and_function() -> None:
     assert answered(program, {"work out the mean of xs": {"mean_value": 2}}) == 3
 
 
-def test_prose_header_takes_its_block() -> None:
+def test_prose_header_includes_its_block() -> None:
     program = "n = 0\nfor each word in the poem:\n    count it if it rhymes\n    n = n + 1\nanswer = n"
     text = "for each word in the poem:\n    count it if it rhymes\n    n = n + 1"
     assert answered(program, {text: {"n": 4}}) == 4
@@ -352,7 +352,7 @@ def test_no_answer_says_what_to_do() -> None:
     assert "sets no `answer`" in error(result)
 
 
-def test_world_is_the_same_every_time() -> None:
+def test_runs_are_deterministic() -> None:
     program = (
         "import random, time, datetime, os, uuid\n"
         "answer = [random.random(), random.Random().random(), time.time(), str(datetime.datetime.now()),"
@@ -380,11 +380,11 @@ def test_world_is_the_same_every_time() -> None:
         "datetime.datetime.fromtimestamp(time.time_ns() / 1e9).strftime('%Y-%m-%d %H')",
     ],
 )
-def test_every_clock_is_the_fixed_one(read: str) -> None:
+def test_every_clock_starts_at_the_fixed_time(read: str) -> None:
     assert answered(f"import datetime, time\nanswer = {read}") == "2025-01-01 00"
 
 
-def test_chance_is_fixed_and_still_chance() -> None:
+def test_random_numbers_depend_on_the_seed_only() -> None:
     program = (
         "import os, random, secrets, uuid\n"
         "answer = [random.random(), random.random(), random.Random().random(), random.Random().random(),"
@@ -396,8 +396,8 @@ def test_chance_is_fixed_and_still_chance() -> None:
     assert all(mine != its for mine, its in zip(first, other, strict=True))
 
 
-def test_chance_of_numpy_is_fixed() -> None:
-    """By the seed itself: what numpy makes of the fixed entropy may change with its version."""
+def test_numpy_is_seeded() -> None:
+    """The seed is set explicitly: what numpy derives from the fixed entropy may change with its version."""
     pytest.importorskip("numpy")
     program = (
         "import numpy\nfirst = float(numpy.random.random())\nnumpy.random.seed(1)\n"
@@ -429,7 +429,7 @@ def test_clock_moves_when_the_program_waits() -> None:
     )
 
 
-def test_second_question_in_the_same_process() -> None:
+def test_runs_share_no_variables() -> None:
     assert answered("x = f(1)\nanswer = x", {"f(1)": 1}) == 1
     assert answered("answer = 'x' in globals()") is False
 
@@ -471,7 +471,7 @@ def test_every_end_has_its_reason(program: str, limits: Limits, reason: str) -> 
     assert error(result)
 
 
-def test_run_seconds_stop_while_the_lm_works() -> None:
+def test_run_seconds_exclude_the_time_of_the_model() -> None:
     import asyncio
 
     async def slow(pause: Any) -> int:
@@ -482,7 +482,7 @@ def test_run_seconds_stop_while_the_lm_works() -> None:
     assert result.answer == 2
 
 
-def test_what_the_emulator_raises_is_raised() -> None:
+def test_errors_of_an_emulator_are_raised() -> None:
     def broken(pause: Any) -> Any:
         raise ConnectionError("the endpoint is down")
 
@@ -490,7 +490,7 @@ def test_what_the_emulator_raises_is_raised() -> None:
         run("answer = f(1)", broken)
 
 
-def test_value_that_no_frame_can_carry() -> None:
+def test_value_that_cannot_be_encoded() -> None:
     result = failed("answer = f(1)", {"f(1)": object()})
     assert "a value of type object" in error(result)
 

@@ -1,4 +1,4 @@
-"""`coc serve` as its clients meet it: a real server process, real HTTP, the real OpenAI client."""
+"""`coc serve` as its clients see it: a real server process, real HTTP, the real OpenAI client."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_a_run_and_its_events(server: Serving, tmp_path: Path) -> None:
     assert Trace.read(path).answer.text == "1"  # type: ignore[union-attr]
 
 
-def test_events_go_on_where_they_were_left(server: Serving, fruit: str) -> None:
+def test_events_resume_after_an_id(server: Serving, fruit: str) -> None:
     whole = server.events(fruit)
     assert server.events(fruit, 3) == whole[4:]
     assert server.events(fruit, whole[-1]["id"]) == whole[-1:]
 
 
-def test_a_running_run_is_followed_and_resumed(server: Serving) -> None:
+def test_events_of_a_running_run_can_be_resumed(server: Serving) -> None:
     id = server.begin("A little rest")
     seen = []
     with server.client.stream("GET", f"/api/runs/{id}/events") as reply:
@@ -97,12 +97,12 @@ def test_a_running_run_is_followed_and_resumed(server: Serving) -> None:
             seen.append(event)
             if event["event"] == "program":
                 break
-    assert server.run(id)["state"] == "running"  # it is detached: nobody's leaving ends it
+    assert server.run(id)["state"] == "running"  # detached: it continues without its client
     rest = server.events(id, seen[-1]["id"])
     assert rest[0]["id"] == seen[-1]["id"] + 1 and rest[-1]["data"] == {"state": "done"}
 
 
-def test_calls_in_flight_are_told(tmp_path: Path) -> None:
+def test_calls_in_flight_are_reported(tmp_path: Path) -> None:
     from endpoint import serving
 
     program = {"choices": [{"message": {"content": "```python\nanswer = is_fruit('fig')\n```"}}]}
@@ -166,7 +166,7 @@ def test_a_queued_run_can_be_cancelled(server: Serving) -> None:
         server.client.post(f"/api/runs/{id}/cancel")
 
 
-def test_a_client_that_leaves_ends_its_run(server: Serving) -> None:
+def test_disconnecting_client_ends_its_run(server: Serving) -> None:
     id = server.begin(SLOW, detach=False)
     with server.client.stream("GET", f"/api/runs/{id}/events") as reply:
         next(parsed(reply.iter_lines()))
@@ -190,16 +190,16 @@ def test_list(server: Serving, fruit: str) -> None:
 
 
 def test_search(tmp_path: Path) -> None:
-    """In all runs, whatever their number; nothing that is typed is a pattern."""
+    """A search covers all runs and has no wildcards."""
     with served(tmp_path) as server:
-        asked = [
+        questions = [
             "Wie groß ist 100% von ÄPFELN_x?",
             "Is 100 more than 7?",
             *("Which day?" for _ in range(3)),
             "so_many 'a'",
         ]
         ids = []
-        for question in asked:
+        for question in questions:
             reply = server.client.post("/api/runs", json={"program": "answer = 'Zebra' * 2", "question": question})
             ids.append(str(reply.json()["id"]))
             server.over(ids[-1])
@@ -221,7 +221,7 @@ def test_search(tmp_path: Path) -> None:
         assert client_error(server, "/api/runs", q="x" * 201) == (400, "invalid_request")
 
 
-def test_runs_that_were_kept_before_there_was_a_search_are_found(tmp_path: Path) -> None:
+def test_search_finds_runs_of_an_older_version(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         ids = [server.begin(), server.begin("A little rest")]
         for id in ids:
@@ -250,14 +250,14 @@ def test_replay_with_another_value(server: Serving, fruit: str) -> None:
     assert (run["answer"], run["parent"], run["method"]) == ("2", fruit, "replay")
 
 
-def test_replay_with_another_program_and_as_it_was(server: Serving, fruit: str) -> None:
+def test_replay_with_another_program_and_unchanged(server: Serving, fruit: str) -> None:
     edited = server.client.post(f"/api/runs/{fruit}/replay", json={"edit": "answer = is_fruit('apple')"}).json()
     assert server.over(edited["id"])["answer"] == "True"
     same = server.client.post(f"/api/runs/{fruit}/replay", json={}).json()
     assert server.over(same["id"])["answer"] == "1"
 
 
-def test_replay_refuses_what_says_nothing(server: Serving, fruit: str) -> None:
+def test_replay_refuses_invalid_changes(server: Serving, fruit: str) -> None:
     for change in ("step:99=1", "nothing=3", "is_fruit('saw')=nothing known"):
         reply = server.client.post(f"/api/runs/{fruit}/replay", json={"set": [change]})
         assert error_of(reply) == (409, "does_not_fit"), change
@@ -289,11 +289,11 @@ def test_uploaded_files(server: Serving) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../a.csv", "a/b", "a\\b", ".hidden", "-o", "a\nb", "a\u202eb", "x" * 61])
-def test_names_of_files_that_are_none(client: httpx.Client, name: str) -> None:
+def test_invalid_file_names_are_refused(client: httpx.Client, name: str) -> None:
     assert error_of(client.post("/api/files", params={"name": name}, content=b"1")) == (400, "invalid_request")
 
 
-def test_a_file_that_is_not_what_its_name_says(server: Serving) -> None:
+def test_malformed_file_fails_the_run(server: Serving) -> None:
     file = server.client.post("/api/files", params={"name": "a.json"}, content=b"{").json()
     run = server.over(server.begin("What is in it?", files=[file["id"]]))
     assert (run["state"], run["error"]["type"]) == ("failed", "input")
@@ -327,7 +327,7 @@ def test_artifacts(tmp_path: Path) -> None:
         assert len(server.over(again)["artifacts"]) == 2
 
 
-# --- what is refused ----------------------------------------------------------------------------------------------
+# --- refused requests ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ def test_artifacts(tmp_path: Path) -> None:
         b'{"program": "1", "values": [{"call": 1}]}', b'{"program": "1", "method": "cot"}', b'{"question": "x", "values": [{}]}',
     ],
 )  # fmt: skip
-def test_bodies_that_say_nothing(client: httpx.Client, body: bytes) -> None:
+def test_invalid_bodies_are_refused(client: httpx.Client, body: bytes) -> None:
     reply = client.post("/api/runs", content=body, headers={"content-type": "application/json"})
     assert error_of(reply) == (400, "invalid_request")
 
@@ -362,12 +362,12 @@ def test_bodies_that_are_too_large(client: httpx.Client) -> None:
 
     try:
         reply = client.post("/api/runs", content=chunks(), headers=headers)
-    except httpx.TransportError:  # it hung up while we were still sending
+    except httpx.TransportError:  # the server hung up while we were still sending
         return
     assert error_of(reply) == (413, "too_large")
 
 
-def test_other_mistakes(client: httpx.Client) -> None:
+def test_other_invalid_requests(client: httpx.Client) -> None:
     assert error_of(client.post("/api/runs", content="{}", headers={"content-type": "text/plain"}))[0] == 415
     assert error_of(client.get("/nothing")) == (404, "not_found")
     assert error_of(client.get("/api/runs", params={"before": "x"})) == (400, "invalid_request")
@@ -377,17 +377,17 @@ def test_other_mistakes(client: httpx.Client) -> None:
     assert client.get("/api/runs/x/events").status_code == 404
 
 
-def test_another_host(client: httpx.Client) -> None:
+def test_unknown_hosts_are_refused(client: httpx.Client) -> None:
     for host in ("evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]", "127.0.0.2"):
         assert client.get("/api/info", headers={"host": host}).status_code in (400, 421), host
     for host in ("localhost", "localhost:9", "127.0.0.1:1", "[::1]:5", "LOCALHOST"):
         assert client.get("/api/info", headers={"host": host}).status_code == 200, host
 
 
-def test_other_origins(client: httpx.Client) -> None:
+def test_foreign_origins_are_refused(client: httpx.Client) -> None:
     for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
         assert error_of(client.post("/api/runs", json={"question": "x"}, headers=headers)) == (403, "foreign_origin")
-    assert client.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link that was clicked
+    assert client.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a followed link
     own = {"origin": str(client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
     reply = client.get("/api/info", headers=own)
     assert reply.status_code == 200 and "access-control-allow-origin" not in reply.headers
@@ -427,7 +427,7 @@ def test_tokens_hosts_origins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options", [["--host", "0.0.0.0"], ["--host", "::"], ["--host", "0.0.0.0", "--token", "short"]]
 )
-def test_a_public_place_needs_a_token(tmp_path: Path, options: list[str]) -> None:
+def test_public_address_needs_a_token(tmp_path: Path, options: list[str]) -> None:
     command = [sys.executable, "-m", "chainofcode", "serve", "--data", str(tmp_path), "--port", "0", *options]
     done = subprocess.run(
         [*command, "--model", "scripted:none"], capture_output=True, text=True, env={**os.environ, "COC_TOKEN": ""}
@@ -435,7 +435,7 @@ def test_a_public_place_needs_a_token(tmp_path: Path, options: list[str]) -> Non
     assert done.returncode == 2 and "token" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_named_token_that_is_short_is_told_by_its_name(tmp_path: Path) -> None:
+def test_error_for_a_short_token_shows_only_its_name(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="the token of ann must have 16 or more"):
         Serving(tmp_path, "--token", "ann=secret", "--token", "bob=secret2")
 
@@ -454,7 +454,7 @@ def test_a_full_queue(tmp_path: Path) -> None:
         reply = server.client.post("/api/runs", json={"question": SLOW})
         assert error_of(reply) == (429, "busy") and int(reply.headers["retry-after"]) > 0
         with pytest.raises(openai.RateLimitError):
-            talker(server).chat.completions.create(model="coc", messages=[{"role": "user", "content": SLOW}])
+            openai_client(server).chat.completions.create(model="coc", messages=[{"role": "user", "content": SLOW}])
         for id in ids:
             server.client.post(f"/api/runs/{id}/cancel")
         assert server.over(server.begin())["answer"] == "1"
@@ -477,7 +477,7 @@ def open_files(server: Serving) -> list[str]:
     return [os.readlink(link) for link in links if link.is_symlink()]
 
 
-def test_a_full_disk_is_said_and_got_over(tmp_path: Path, small_disk: Path) -> None:
+def test_full_disk_is_reported_and_recovered_from(tmp_path: Path, small_disk: Path) -> None:
     with served(tmp_path) as server:
         before = server.begin()
         assert server.over(before)["answer"] == "1"
@@ -496,14 +496,14 @@ def test_a_full_disk_is_said_and_got_over(tmp_path: Path, small_disk: Path) -> N
         filler.unlink()
         assert server.over(server.begin())["answer"] == "1"
         assert server.client.get("/readyz").status_code == 200
-        time.sleep(2)  # what could not be kept is kept now
+        time.sleep(2)  # the failed write is repeated now
         server.process.kill()
         server.process.wait()
     with served(tmp_path) as server:
         assert [server.run(id)["state"] for id in (before, slow)] == ["done", "failed"]
 
 
-def test_a_run_that_could_not_be_kept_can_be_removed(tmp_path: Path, small_disk: Path) -> None:
+def test_run_that_could_not_be_saved_can_be_removed(tmp_path: Path, small_disk: Path) -> None:
     with served(tmp_path) as server:
         slow = server.begin("A little")
         filler = small_disk / "filler"
@@ -513,12 +513,12 @@ def test_a_run_that_could_not_be_kept_can_be_removed(tmp_path: Path, small_disk:
         assert server.over(slow)["state"] == "failed"
         filler.unlink()
         assert server.client.delete(f"/api/runs/{slow}").status_code == 204
-        time.sleep(2)  # what could not be kept is tried again each second
+        time.sleep(2)  # failed writes are repeated each second
         assert server.client.get(f"/api/runs/{slow}").status_code == 404
         assert server.client.get("/api/runs").json()["runs"] == []
 
 
-def test_the_rate(tmp_path: Path) -> None:
+def test_rate_limit(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "20") as server:
         replies = [server.client.get("/api/info") for _ in range(30)]
         assert [reply.status_code for reply in replies[:15]] == [200] * 15
@@ -526,7 +526,7 @@ def test_the_rate(tmp_path: Path) -> None:
         assert server.client.get("/healthz").status_code == 200
 
 
-def test_a_budget_is_kept_over_a_restart(tmp_path: Path) -> None:
+def test_budget_survives_a_restart(tmp_path: Path) -> None:
     from endpoint import serving
 
     reply = {
@@ -549,7 +549,7 @@ def test_a_budget_is_kept_over_a_restart(tmp_path: Path) -> None:
             assert server.client.post("/api/runs", json={"program": "answer = 1"}).status_code == 202
 
 
-def test_a_request_that_nobody_waited_for_counts(tmp_path: Path) -> None:
+def test_abandoned_request_counts_towards_the_budget(tmp_path: Path) -> None:
     script = [{"when": "", "reply": "```python\nanswer = 1\n```", "seconds": 60}]
     with served(tmp_path, "--budget", "tokens=100", script=script) as server:
         for seconds in (0.5, 2, 8):
@@ -570,7 +570,7 @@ def test_limits_of_runs(tmp_path: Path) -> None:
         assert server.over(id)["reason"] == "limit:run"
 
 
-# --- ends ---------------------------------------------------------------------------------------------------------
+# --- kills and drains ---------------------------------------------------------------------------------------------
 
 
 def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
@@ -587,7 +587,7 @@ def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
         server.stop(signal.SIGKILL)
     path = tmp_path / "data" / "traces" / f"{running}.jsonl"
     with path.open("ab") as file:
-        file.write(b'{"event":"step","numb')  # as it may be left
+        file.write(b'{"event":"step","numb')  # a partial line, as a kill may leave it
     with served(tmp_path) as server:
         assert server.run(done)["answer"] == "1"
         assert server.client.get(f"/api/runs/{done}/trace").content == whole
@@ -629,7 +629,7 @@ def test_a_drain_lets_runs_finish(tmp_path: Path) -> None:
         assert [server.run(id)["answer"] for id in (detached, followed)] == ["rested", "rested"]
 
 
-def test_a_drain_has_an_end(tmp_path: Path) -> None:
+def test_drain_has_a_time_limit(tmp_path: Path) -> None:
     with served(tmp_path, "--drain", "1", "--runs", "1") as server:
         running, queued = server.begin(SLOW), server.begin()
         server.until(running, "running")
@@ -643,7 +643,7 @@ def test_a_drain_has_an_end(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_behind(server: Serving) -> None:
-    """Guests, descriptors: as many after many runs as before them."""
+    """After many runs, the server has about as many guests and descriptors as before."""
 
     def held() -> tuple[int, int]:
         return len(os.listdir(f"/proc/{server.process.pid}/fd")), len(descendants(server.process.pid))
@@ -652,7 +652,7 @@ def test_nothing_is_left_behind(server: Serving) -> None:
         now = held()
         return now[0] <= before[0] + 8 and now[1] <= before[1] + 2
 
-    def one(number: int) -> None:
+    def run_one(number: int) -> None:
         if number % 3:
             server.over(server.begin())
         else:
@@ -662,11 +662,11 @@ def test_nothing_is_left_behind(server: Serving) -> None:
             server.over(id)
 
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        list(pool.map(one, range(6)))  # warm-up: opens connections and threads that are kept
+        list(pool.map(run_one, range(6)))  # warm-up: opens connections and threads that are kept
         time.sleep(1)
         before = held()
-        list(pool.map(one, range(24)))
-    deadline = time.monotonic() + 30  # a busy machine takes a while to close what is over
+        list(pool.map(run_one, range(24)))
+    deadline = time.monotonic() + 30  # a busy machine takes a while to close finished runs
     while not is_back(before) and time.monotonic() < deadline:
         time.sleep(0.5)
     assert is_back(before), (before, held())
@@ -675,7 +675,7 @@ def test_nothing_is_left_behind(server: Serving) -> None:
 # --- OpenAI's protocols -------------------------------------------------------------------------------------------
 
 
-def talker(server: Serving, retries: int = 0) -> openai.OpenAI:
+def openai_client(server: Serving, retries: int = 0) -> openai.OpenAI:
     key = server.token or "none"
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=retries, timeout=60)
 
@@ -683,18 +683,18 @@ def talker(server: Serving, retries: int = 0) -> openai.OpenAI:
 @pytest.mark.parametrize("model", ["coc", "coc:scripted", "full"])
 def test_chat(server: Serving, model: str) -> None:
     model = f"coc:{server.client.get('/api/info').json()['model']}" if model == "full" else model
-    reply = talker(server).chat.completions.with_raw_response.create(
+    reply = openai_client(server).chat.completions.with_raw_response.create(
         model=model, messages=[{"role": "user", "content": FRUIT}], temperature=0.3
     )
-    said = reply.parse()
-    assert (said.choices[0].message.content, said.choices[0].finish_reason) == ("1", "stop")
-    assert said.usage is not None and said.usage.total_tokens == 0
+    completion = reply.parse()
+    assert (completion.choices[0].message.content, completion.choices[0].finish_reason) == ("1", "stop")
+    assert completion.usage is not None and completion.usage.total_tokens == 0
     assert server.run(reply.headers["x-coc-run"])["question"] == FRUIT
 
 
 def test_chat_in_a_stream(server: Serving) -> None:
     chunks = list(
-        talker(server).chat.completions.create(
+        openai_client(server).chat.completions.create(
             model="coc",
             messages=[{"role": "user", "content": [{"type": "text", "text": FRUIT}]}],
             stream=True,
@@ -708,51 +708,51 @@ def test_chat_in_a_stream(server: Serving) -> None:
     assert chunks[-1].usage is not None and not chunks[-1].choices
 
 
-def test_earlier_turns_are_told(server: Serving) -> None:
+def test_earlier_turns_are_part_of_the_question(server: Serving) -> None:
     turns: Any = [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "Hi"},
         {"role": "user", "content": FRUIT},
     ]
-    reply = talker(server).chat.completions.with_raw_response.create(model="coc", messages=turns)
+    reply = openai_client(server).chat.completions.with_raw_response.create(model="coc", messages=turns)
     question = server.run(reply.headers["x-coc-run"])["question"]
     turns.append({"role": "assistant", "content": "Let me think."})  # the question stays the user's
-    reply = talker(server).chat.completions.with_raw_response.create(model="coc", messages=turns)
-    said = server.run(reply.headers["x-coc-run"])["question"]
-    assert said.endswith(f"Assistant: Let me think.\n\nThe question now: {FRUIT}")
-    told = "Instructions: Be brief.\nUser: Hello\nAssistant: Hi\n"
-    assert question == f"What was said before:\n{told}\nThe question now: {FRUIT}"
+    reply = openai_client(server).chat.completions.with_raw_response.create(model="coc", messages=turns)
+    continued = server.run(reply.headers["x-coc-run"])["question"]
+    assert continued.endswith(f"Assistant: Let me think.\n\nThe question now: {FRUIT}")
+    earlier = "Instructions: Be brief.\nUser: Hello\nAssistant: Hi\n"
+    assert question == f"What was said before:\n{earlier}\nThe question now: {FRUIT}"
 
 
 def test_responses(server: Serving) -> None:
-    reply = talker(server).responses.create(model="coc", input=FRUIT)
+    reply = openai_client(server).responses.create(model="coc", input=FRUIT)
     assert (reply.output_text, reply.status) == ("1", "completed")
     assert reply.usage is not None and reply.usage.total_tokens == 0
     turns: Any = [{"role": "user", "content": [{"type": "input_text", "text": FRUIT}]}]
-    assert talker(server).responses.create(model="coc", input=turns, instructions="Think.").output_text == "1"
+    assert openai_client(server).responses.create(model="coc", input=turns, instructions="Think.").output_text == "1"
 
 
 def test_responses_in_a_stream(server: Serving) -> None:
-    events = list(talker(server).responses.create(model="coc", input=FRUIT, stream=True))
+    events = list(openai_client(server).responses.create(model="coc", input=FRUIT, stream=True))
     assert [event.type for event in events][:1] == ["response.created"]
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == "1"
     assert events[-1].type == "response.completed" and events[-1].response.output_text == "1"
     assert [event.sequence_number for event in events] == list(range(len(events)))
-    with talker(server).responses.stream(model="coc", input=FRUIT) as stream:
+    with openai_client(server).responses.stream(model="coc", input=FRUIT) as stream:
         assert stream.until_done().get_final_response().output_text == "1"
 
 
 def test_models(server: Serving) -> None:
-    names = [model.id for model in talker(server).models.list()]
+    names = [model.id for model in openai_client(server).models.list()]
     assert "coc" in names and "cot" in names and any(name.startswith("coc:scripted:") for name in names)
-    assert talker(server).models.retrieve("coc").id == "coc"
+    assert openai_client(server).models.retrieve("coc").id == "coc"
     with pytest.raises(openai.NotFoundError):
-        talker(server).models.retrieve("gpt-4o")
+        openai_client(server).models.retrieve("gpt-4o")
 
 
-def test_what_openai_clients_are_refused(server: Serving) -> None:
-    client, user = talker(server), [{"role": "user", "content": "x"}]
+def test_invalid_requests_of_openai_clients(server: Serving) -> None:
+    client, user = openai_client(server), [{"role": "user", "content": "x"}]
     with pytest.raises(openai.NotFoundError) as missing:
         client.chat.completions.create(model="gpt-4o", messages=user)  # type: ignore[arg-type]
     assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
@@ -783,24 +783,28 @@ def test_what_openai_clients_are_refused(server: Serving) -> None:
             client.responses.create(**{"model": "coc", "input": "x", **more})  # type: ignore[call-overload]
 
 
-def test_no_answer_is_not_taken_for_one(server: Serving) -> None:
+def test_missing_answer_is_a_refusal(server: Serving) -> None:
     turns: Any = [{"role": "user", "content": "A little rest"}]
-    said = talker(server).chat.completions.create(model="direct", messages=turns).choices[0].message
-    assert said.content is None and said.refusal is not None and said.refusal.startswith("no answer: error: the reply")
-    response = talker(server).responses.create(model="direct", input="A little rest")
+    message = openai_client(server).chat.completions.create(model="direct", messages=turns).choices[0].message
+    assert (
+        message.content is None
+        and message.refusal is not None
+        and message.refusal.startswith("no answer: error: the reply")
+    )
+    response = openai_client(server).responses.create(model="direct", input="A little rest")
     assert (response.status, response.output_text) == ("failed", "")
-    events = list(talker(server).responses.create(model="direct", input="A little rest", stream=True))
+    events = list(openai_client(server).responses.create(model="direct", input="A little rest", stream=True))
     assert events[-1].type == "response.failed"
 
 
-def test_a_model_that_cannot_be_had(server: Serving) -> None:
-    """The script has no reply for it: the model cannot be had."""
+def test_unavailable_model_is_a_502(server: Serving) -> None:
+    """The script has no reply for this question."""
     with pytest.raises(openai.InternalServerError) as failed:
-        talker(server).chat.completions.create(model="coc", messages=[{"role": "user", "content": "Unheard"}])
+        openai_client(server).chat.completions.create(model="coc", messages=[{"role": "user", "content": "Unheard"}])
     assert failed.value.status_code == 502
     with pytest.raises(openai.APIError, match="no reply left"):
         list(
-            talker(server).chat.completions.create(
+            openai_client(server).chat.completions.create(
                 model="coc", messages=[{"role": "user", "content": "Unheard"}], stream=True
             )
         )
@@ -809,16 +813,16 @@ def test_a_model_that_cannot_be_had(server: Serving) -> None:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ["chat/completions", "responses"])
-def test_a_chat_client_that_leaves_ends_its_run(server: Serving, path: str, stream: bool) -> None:
-    asked: dict[str, Any] = {"messages": [{"role": "user", "content": SLOW}], "input": SLOW}
+def test_disconnecting_chat_client_ends_its_run(server: Serving, path: str, stream: bool) -> None:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": SLOW}], "input": SLOW}
     known = {run["id"] for run in server.client.get("/api/runs").json()["runs"]}
     with pytest.raises(httpx.ReadTimeout):
-        httpx.post(f"{server.url}/v1/{path}", json={"model": "coc", "stream": stream, **asked}, timeout=3)
+        httpx.post(f"{server.url}/v1/{path}", json={"model": "coc", "stream": stream, **body}, timeout=3)
     (new,) = {run["id"] for run in server.client.get("/api/runs").json()["runs"]} - known
     assert server.over(new)["state"] == "cancelled"
 
 
-# --- what operators look at ---------------------------------------------------------------------------------------
+# --- operation ----------------------------------------------------------------------------------------------------
 
 
 def test_health_readiness_metrics(server: Serving, fruit: str) -> None:
@@ -863,8 +867,8 @@ def test_spans(tmp_path: Path, content: list[str]) -> None:
     assert (run.trace_id.hex(), run.parent_span_id.hex()) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
     chats = [span for span in spans if span.name.startswith("chat ")]
     assert len(chats) == 3 and {span.parent_span_id for span in chats} == {run.span_id}
-    told = {one.key: one.value.string_value for one in run.attributes}
-    assert (told["coc.run.id"], told["coc.run.reason"], told["gen_ai.operation.name"]) == (
+    attributes = {one.key: one.value.string_value for one in run.attributes}
+    assert (attributes["coc.run.id"], attributes["coc.run.reason"], attributes["gen_ai.operation.name"]) == (
         id,
         "answered",
         "invoke_agent",
@@ -895,8 +899,8 @@ def test_openapi_names_every_route(server: Serving) -> None:
 def test_the_page(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.status_code == 200 and ("coc serve" in page.text or "<html" in page.text.lower())
-    assert client.get("/static/../terms.py").status_code == 404
-    assert client.get("/static/%2e%2e/terms.py").status_code == 404
+    assert client.get("/static/../settings.py").status_code == 404
+    assert client.get("/static/%2e%2e/settings.py").status_code == 404
 
 
 def test_garbage_on_the_wire(server: Serving) -> None:

@@ -1,4 +1,4 @@
-"""Calls that wait for a person, over the API: kept across restarts, checked, answered once, by their owner alone."""
+"""Calls that wait for a person, over the API: they survive restarts; only their owner can answer them, and only once."""
 
 from __future__ import annotations
 
@@ -58,27 +58,27 @@ def questions(server: Serving, run: str | None = None) -> list[dict[str, Any]]:
 
 def question(server: Serving, run: str) -> dict[str, Any]:
     server.until(run, "waiting")
-    (asked,) = questions(server, run)
-    return asked
+    (pending,) = questions(server, run)
+    return pending
 
 
-def answer(server: Serving, asked: dict[str, Any], **body: Any) -> httpx.Response:
-    return server.client.post(f"/api/questions/{asked['id']}", json=body)
+def answer(server: Serving, pending: dict[str, Any], **body: Any) -> httpx.Response:
+    return server.client.post(f"/api/questions/{pending['id']}", json=body)
 
 
 def test_a_call_waits_for_a_person(server: Serving) -> None:
     id = begin(server, model=f"scripted:{server.directory}/script.jsonl")
-    asked = question(server, id)
-    assert asked.keys() == {"id", "run", "call", "type", "wants", "line", "asked"}
-    facts = (asked["run"], asked["call"], asked["type"], asked["line"])
-    assert facts == (id, "approve_payment(10)", "bool", 2) and "true or false" in asked["wants"]
+    pending = question(server, id)
+    assert pending.keys() == {"id", "run", "call", "type", "wants", "line", "asked"}
+    facts = (pending["run"], pending["call"], pending["type"], pending["line"])
+    assert facts == (id, "approve_payment(10)", "bool", 2) and "true or false" in pending["wants"]
     assert server.events(id)[-1]["data"] == {"state": "waiting"}
-    done = answer(server, asked, value=False)
+    done = answer(server, pending, value=False)
     assert (done.status_code, done.json()["id"]) == (202, id)
-    while (asked := question(server, id))["call"] == "approve_payment(10)":
+    while (pending := question(server, id))["call"] == "approve_payment(10)":
         time.sleep(0.05)
-    assert asked["call"] == "approve_payment(20)"
-    assert answer(server, asked, text="yes").status_code == 202
+    assert pending["call"] == "approve_payment(20)"
+    assert answer(server, pending, text="yes").status_code == 202
     run = server.over(id)
     assert (run["answer"], run["ask_me"], questions(server)) == ("paid: [20]", "approve_.*", [])
     trace = Trace.read(trace_of(server, id))
@@ -93,10 +93,10 @@ def test_a_question_for_a_model_has_calls_for_a_person(server: Serving) -> None:
         assert answer(server, question(server, id), value=value).status_code == 202
         server.until(id, "waiting", "done")
     run = server.over(id)
-    assert (run["answer"], run["usage"]["requests"]) == ("paid: [10, 20]", 2)  # the program and the note, each once
+    assert (run["answer"], run["usage"]["requests"]) == ("paid: [10, 20]", 2)  # one for the program, one for the note
 
 
-def test_a_run_that_waits_holds_no_place(server: Serving) -> None:
+def test_waiting_runs_do_not_occupy_slots(server: Serving) -> None:
     waiting = [begin(server) for _ in range(3)]
     for id in waiting:
         server.until(id, "waiting")
@@ -104,18 +104,18 @@ def test_a_run_that_waits_holds_no_place(server: Serving) -> None:
     assert [one["run"] for one in questions(server)] == waiting
     seconds = server.run(waiting[0])["seconds"]
     time.sleep(2)
-    asked = question(server, waiting[0])
-    answer(server, asked, value=False)
+    pending = question(server, waiting[0])
+    answer(server, pending, value=False)
     server.until(waiting[0], "waiting")
-    assert server.run(waiting[0])["seconds"] - seconds < 2  # of two, it waited; the rest is its own
+    assert server.run(waiting[0])["seconds"] - seconds < 2  # without the two seconds of waiting
 
 
-def test_an_answer_at_once_goes_to_the_running_process(server: Serving) -> None:
+def test_quick_answer_reaches_the_running_process(server: Serving) -> None:
     id = begin(server, "answer = [approve_first(), approve_second()]")
     for _ in range(2):
-        while not (asked := questions(server, id)):
+        while not (pending := questions(server, id)):
             time.sleep(0.01)
-        assert answer(server, asked[0], value=1).status_code == 202
+        assert answer(server, pending[0], value=1).status_code == 202
     run = server.over(id)
     assert (run["value"], run["resumed"]) == ([1, 1], 0)
 
@@ -128,7 +128,7 @@ def test_questions_survive_a_restart(tmp_path: Path, kind: signal.Signals) -> No
         for id in ids:
             while not questions(server, id):
                 time.sleep(0.01)
-        server.stop(kind)  # with the process of the run, or after it
+        server.stop(kind)  # SIGKILL ends the runs, too; SIGTERM drains them first
     with served(tmp_path, "--resume", script=SCRIPT) as server:
         time.sleep(1)
         assert [server.run(id)["state"] for id in ids] == ["waiting", "waiting"]
@@ -139,62 +139,62 @@ def test_questions_survive_a_restart(tmp_path: Path, kind: signal.Signals) -> No
         assert server.run(ids[1])["state"] == "waiting"
 
 
-def test_an_answer_that_does_not_fit(server: Serving) -> None:
+def test_answers_that_do_not_fit_are_refused(server: Serving) -> None:
     program = "def approve_amount(n: int) -> int: ...\nanswer = approve_amount(1) + 1"
     id = begin(server, program)
-    asked = question(server, id)
+    pending = question(server, id)
     for body in ({"value": "many"}, {"text": "many"}, {"text": ""}, {"value": [1]}, {"value": None}):
-        assert "expected a whole number" in refused(answer(server, asked, **body), 400, "invalid_request"), body
+        assert "expected a whole number" in refused(answer(server, pending, **body), 400, "invalid_request"), body
     for body in ({}, {"value": 1, "text": "1"}, {"text": 1}, {"valu": 1}, {"text": "1" * 30_000}):
-        refused(answer(server, asked, **body), 400, "invalid_request")
-    refused(server.client.post(f"/api/questions/{asked['id']}", content=b"1"), 415, "unsupported_media_type")
+        refused(answer(server, pending, **body), 400, "invalid_request")
+    refused(server.client.post(f"/api/questions/{pending['id']}", content=b"1"), 415, "unsupported_media_type")
     refused(server.client.get("/api/questions", params={"run": "x"}), 400, "invalid_request")
-    assert (server.run(id)["state"], questions(server)) == ("waiting", [asked])
-    assert answer(server, asked, value=41).status_code == 202
+    assert (server.run(id)["state"], questions(server)) == ("waiting", [pending])
+    assert answer(server, pending, value=41).status_code == 202
     assert server.over(id)["answer"] == "42"
 
 
-def test_a_text_may_be_anything(server: Serving) -> None:
+def test_text_answers_are_unrestricted(server: Serving) -> None:
     id = begin(
         server, "def approve_text() -> str: ...\ndef approve_any(): ...\nanswer = [approve_text(), approve_any()]"
     )
-    said = 'true\n{"value": 1} <b>'
-    answer(server, question(server, id), value=said)
+    text = 'true\n{"value": 1} <b>'
+    answer(server, question(server, id), value=text)
     while question(server, id)["call"] != "approve_any()":
         time.sleep(0.05)
     answer(server, question(server, id), value={"value": {"$set": [1]}})
-    assert server.over(id)["value"] == [said, {"value": {"$set": [1]}}]
+    assert server.over(id)["value"] == [text, {"value": {"$set": [1]}}]
 
 
 def test_a_question_is_answered_once_and_by_its_owner(server: Serving) -> None:
     program = "answer = [approve(1)]"
     id = begin(server, program, ask_me="approve")
-    asked = question(server, id)
+    pending = question(server, id)
     with httpx.Client(base_url=server.url, headers={"authorization": f"Bearer {TOKENS['bob']}"}) as bob:
         assert bob.get("/api/questions").json() == {"questions": []}
         assert bob.get("/api/questions", params={"run": id}).json() == {"questions": []}
-        refused(bob.post(f"/api/questions/{asked['id']}", json={"value": 1}), 404, "not_found")
-    assert answer(server, asked, value=1).status_code == 202
-    refused(answer(server, asked, value=2), 409, "answered")
+        refused(bob.post(f"/api/questions/{pending['id']}", json={"value": 1}), 404, "not_found")
+    assert answer(server, pending, value=1).status_code == 202
+    refused(answer(server, pending, value=2), 409, "answered")
     assert server.over(id)["value"] == [1]
-    refused(answer(server, asked, value=2), 404, "not_found")  # it went with the end of the run
+    refused(answer(server, pending, value=2), 404, "not_found")  # removed when the run ended
 
 
 def test_a_run_that_waits_can_be_cancelled_and_resumed(server: Serving) -> None:
     id = begin(server, "answer = approve()", ask_me="approve")
-    asked = question(server, id)
+    pending = question(server, id)
     assert "waits for an answer" in refused(server.client.post(f"/api/runs/{id}/resume"), 409, "not_over")
     refused(server.client.delete(f"/api/runs/{id}"), 409, "not_over")
     assert server.client.post(f"/api/runs/{id}/cancel").json()["state"] == "cancelled"
     assert (server.run(id)["state"], questions(server)) == ("cancelled", [])
-    assert "no longer waiting" in refused(answer(server, asked, value=1), 409, "over")
+    assert "no longer waiting" in refused(answer(server, pending, value=1), 409, "over")
     assert server.client.post(f"/api/runs/{id}/resume").status_code == 202
-    assert question(server, id) == asked  # the same question, not another one
-    answer(server, asked, value=1)
+    assert question(server, id) == pending  # the same question, not another one
+    answer(server, pending, value=1)
     assert server.over(id)["answer"] == "1"
 
 
-def test_what_a_run_waited_for_goes_with_it(server: Serving) -> None:
+def test_questions_are_removed_with_their_run(server: Serving) -> None:
     final, removed = begin(server, "answer = 1"), begin(server, "answer = approve()", ask_me="approve")
     server.over(final)
     question(server, removed)
@@ -210,21 +210,21 @@ def rows(server: Serving, table: str) -> list[str]:
         return [row[0] for row in database.execute(f"SELECT run FROM {table}")]
 
 
-def test_a_run_whose_answer_came_before_a_kill_goes_on(tmp_path: Path) -> None:
+def test_run_whose_answer_came_before_a_kill_is_resumed(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         id = begin(server, "answer = approve()", ask_me="approve")
-        asked = question(server, id)
+        pending = question(server, id)
         server.stop(signal.SIGKILL)
     with contextlib.closing(sqlite3.connect(tmp_path / "data" / "runs.sqlite")) as database:
         database.execute(
-            "UPDATE questions SET answer = '5' WHERE id = ?", (asked["id"],)
+            "UPDATE questions SET answer = '5' WHERE id = ?", (pending["id"],)
         )  # but the run was not resumed
         database.commit()
     with served(tmp_path, "--resume") as server:
         assert server.until(id, "done")["answer"] == "5"
 
 
-def test_values_that_are_paid_for_come_before_the_wait(server: Serving) -> None:
+def test_model_values_are_requested_before_the_wait(server: Serving) -> None:
     model = f"scripted:{server.directory}/script.jsonl"
     id = begin(
         server,
@@ -232,10 +232,10 @@ def test_values_that_are_paid_for_come_before_the_wait(server: Serving) -> None:
         "approve",
         model=model,
     )
-    asked = question(server, id)
+    pending = question(server, id)
     before = Trace.read(trace_of(server, id))
     assert sum(len(call.answers) for call in before.calls) == 5
-    answer(server, asked, value=0)
+    answer(server, pending, value=0)
     run = server.over(id)
     assert (run["value"], run["usage"]["requests"]) == ([0, *["paid"] * 5], 5)
 

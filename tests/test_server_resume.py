@@ -1,4 +1,4 @@
-"""Runs of a server that were interrupted and go on: nothing is asked or paid for twice, and the trace replays."""
+"""Resumed runs of a server: no request is sent or paid for twice, and the trace replays."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ QUESTION = "How many of the numbers are good?"
 
 
 class Counting:
-    """An OpenAI-compatible endpoint that writes the program, answers its calls, and stops to answer after so many."""
+    """An OpenAI-compatible endpoint that writes the program, answers its calls, and hangs after `most` requests."""
 
     def __init__(self, most: int) -> None:
-        self.asked, self.most, self.url = list[str](), most, ""
+        self.prompts, self.most, self.url = list[str](), most, ""
 
     def reply(self, text: str) -> bytes:
-        self.asked.append(text)
-        if len(self.asked) > self.most:
+        self.prompts.append(text)
+        if len(self.prompts) > self.most:
             time.sleep(60)
         call = re.search(r"call: is_good\((\d+)\)", text)
-        said = f"```python\n{PROGRAM}\n```" if call is None else json.dumps({"value": int(call[1]) % 2 == 0})
+        content = f"```python\n{PROGRAM}\n```" if call is None else json.dumps({"value": int(call[1]) % 2 == 0})
         usage = {"prompt_tokens": 10, "completion_tokens": 1}
-        return json.dumps({"choices": [{"message": {"content": said}}], "usage": usage}).encode()
+        return json.dumps({"choices": [{"message": {"content": content}}], "usage": usage}).encode()
 
     def begin_again(self, most: int) -> None:
-        """Forget what was asked, after the last requests of a killed server have arrived."""
+        """Forget the prompts so far, once the last requests of a killed server have arrived."""
         known = -1
-        while known != len(self.asked):
-            known = len(self.asked)
+        while known != len(self.prompts):
+            known = len(self.prompts)
             time.sleep(0.5)
-        self.most, self.asked = most, []
+        self.most, self.prompts = most, []
 
 
 @contextlib.contextmanager
@@ -68,7 +68,7 @@ def counting(most: int = 10**6) -> Iterator[Counting]:
 
     class Handler(Endpoint):
         def act(self, body: dict[str, Any]) -> None:
-            with contextlib.suppress(OSError):  # who asked may be gone
+            with contextlib.suppress(OSError):  # the client may be gone
                 self.reply(200, model.reply(body["messages"][-1]["content"]))
 
     server = Server(("127.0.0.1", 0), Handler)
@@ -98,7 +98,7 @@ def values_in(path: Path) -> int:
 
 
 def kill_after(server: Serving, id: str, values: int) -> None:
-    """Kill the server when the trace has so many values."""
+    """Kill the server when the trace has this many values."""
     deadline = time.monotonic() + 60
     while values_in(trace_of(server, id)) < values and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -122,14 +122,14 @@ def resumed(server: Serving, id: str, **body: Any) -> dict[str, Any]:
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", ["by itself", "over the API"])
-@pytest.mark.parametrize("asked", [{"program": PROGRAM}, {"question": QUESTION}], ids=["program", "question"])
-def test_a_server_that_is_killed_at_call_150_asks_for_the_other_50(
-    tmp_path: Path, endpoint: Counting, asked: dict[str, str], way: str
+@pytest.mark.parametrize("body", [{"program": PROGRAM}, {"question": QUESTION}], ids=["program", "question"])
+def test_server_killed_at_call_150_requests_only_the_other_50(
+    tmp_path: Path, endpoint: Counting, body: dict[str, str], way: str
 ) -> None:
-    written = "question" in asked  # by the model, in one more request
+    written = "question" in body  # by the model, in one more request
     endpoint.most = 150 + written
     with served(tmp_path, model="openai:m") as server:
-        id = server.client.post("/api/runs", json={**asked, "model": "openai:m"}).json()["id"]
+        id = server.client.post("/api/runs", json={**body, "model": "openai:m"}).json()["id"]
         kill_after(server, id, 150)
     endpoint.begin_again(most=10**6)
     options = ["--resume"] if way == "by itself" else []
@@ -140,7 +140,7 @@ def test_a_server_that_is_killed_at_call_150_asks_for_the_other_50(
         else:
             done = server.until(id, "done", "failed")
         assert (done["state"], done["answer"], done["resumed"]) == ("done", "100", 1)
-        assert len(endpoint.asked) == len(set(endpoint.asked)) == 50
+        assert len(endpoint.prompts) == len(set(endpoint.prompts)) == 50
         assert done["usage"]["requests"] == 200 + written
         assert done["usage"]["prompt_tokens"] == 10 * (200 + written)
         path = trace_of(server, id)
@@ -164,11 +164,11 @@ def test_a_resumed_run_that_is_killed_again_loses_nothing(tmp_path: Path, endpoi
     endpoint.begin_again(most=10**6)
     with served(tmp_path, "--resume", model="openai:m") as server:
         done = server.until(id, "done", "failed")
-        assert (done["answer"], done["resumed"], len(endpoint.asked)) == ("100", 2, 110)
+        assert (done["answer"], done["resumed"], len(endpoint.prompts)) == ("100", 2, 110)
         assert replay(Trace.read(trace_of(server, id))).is_same
 
 
-def test_threads_that_take_another_turn_than_before(tmp_path: Path, endpoint: Counting) -> None:
+def test_threads_are_resumed_in_another_order(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 13
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": THREADS, "model": "openai:m"}).json()["id"]
@@ -176,7 +176,7 @@ def test_threads_that_take_another_turn_than_before(tmp_path: Path, endpoint: Co
     endpoint.begin_again(most=10**6)
     with served(tmp_path, "--resume", model="openai:m") as server:
         done = server.until(id, "done", "failed")
-        assert (done["answer"], len(endpoint.asked), done["usage"]["requests"]) == ("20", 27, 40)
+        assert (done["answer"], len(endpoint.prompts), done["usage"]["requests"]) == ("20", 27, 40)
         trace = Trace.read(trace_of(server, id))
         assert len({call.prompt for call in trace.calls}) == len(trace.calls) == 40
         calls = [step.call for step in trace.steps if step.call]
@@ -185,7 +185,7 @@ def test_threads_that_take_another_turn_than_before(tmp_path: Path, endpoint: Co
         assert check_chain(trace_of(server, id)).state == "intact"
 
 
-def test_a_run_whose_client_waited_is_not_resumed_by_itself(tmp_path: Path, endpoint: Counting) -> None:
+def test_attached_run_is_not_resumed_automatically(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 5
     with served(tmp_path, model="openai:m") as server:
         body = {"program": PROGRAM, "model": "openai:m", "detach": False}
@@ -197,10 +197,10 @@ def test_a_run_whose_client_waited_is_not_resumed_by_itself(tmp_path: Path, endp
     with served(tmp_path, "--resume", model="openai:m") as server:
         assert server.until(kept, "done", "failed")["answer"] == "100"
         assert server.run(left)["state"] == "interrupted"
-        assert resumed(server, left)["answer"] == "100"  # but when it is asked for
+        assert resumed(server, left)["answer"] == "100"  # but on request
 
 
-def test_a_run_that_had_not_begun(tmp_path: Path, endpoint: Counting) -> None:
+def test_runs_without_any_value_are_resumed(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 0
     with served(tmp_path, "--runs", "1", model="openai:m") as server:
         ids = [
@@ -212,13 +212,13 @@ def test_a_run_that_had_not_begun(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.begin_again(most=10**6)
     with served(tmp_path, "--resume", model="openai:m") as server:
         assert [server.until(id, "done", "failed")["answer"] for id in ids] == ["100"] * 3
-        assert len(endpoint.asked) == 600
+        assert len(endpoint.prompts) == 600
 
 
 # --- without a crash ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_was_cancelled(tmp_path: Path, endpoint: Counting) -> None:
+def test_cancelled_run_is_resumed(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 40
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json={"question": QUESTION, "model": "openai:m"}).json()["id"]
@@ -230,38 +230,38 @@ def test_a_run_that_was_cancelled(tmp_path: Path, endpoint: Counting) -> None:
         assert server.run(id)["state"] == "cancelled" and abandoned
         endpoint.begin_again(most=10**6)
         assert resumed(server, id)["answer"] == "100"
-        assert len(endpoint.asked) == 161
+        assert len(endpoint.prompts) == 161
         trace = Trace.read(trace_of(server, id))
         assert [call for call in trace.calls if call.is_abandoned] == abandoned  # they may have a cost
         assert replay(trace).is_same
 
 
-def test_a_run_out_of_a_limit_goes_on_under_a_higher_one(tmp_path: Path, endpoint: Counting) -> None:
+def test_run_is_resumed_under_a_higher_limit(tmp_path: Path, endpoint: Counting) -> None:
     with served(tmp_path, "--limit", "calls=60", model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": PROGRAM, "model": "openai:m"}).json()["id"]
         assert server.over(id)["reason"] == "limit:calls"
-        asked = len(endpoint.asked)
+        count = len(endpoint.prompts)
         assert resumed(server, id)["reason"] == "limit:calls"  # as before
-        assert len(endpoint.asked) == asked
+        assert len(endpoint.prompts) == count
     with served(tmp_path, model="openai:m") as server:
         assert resumed(server, id)["answer"] == "100"
-        assert len(endpoint.asked) == len(set(endpoint.asked)) == 200
+        assert len(endpoint.prompts) == len(set(endpoint.prompts)) == 200
         trace = Trace.read(trace_of(server, id))
-        assert not trace.settings.get("limits")  # those under which it replays
+        assert not trace.settings.get("limits")  # the trace has the limits under which it replays
         assert replay(trace).is_same
 
 
-def test_a_run_out_of_budget(tmp_path: Path, endpoint: Counting) -> None:
+def test_run_is_resumed_with_a_new_budget(tmp_path: Path, endpoint: Counting) -> None:
     with served(tmp_path, "--budget", "tokens=500", model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": PROGRAM, "model": "openai:m"}).json()["id"]
         assert server.over(id)["reason"] == "limit:tokens"
-        asked = len(endpoint.asked)
+        count = len(endpoint.prompts)
         message = refused(server.client.post(f"/api/runs/{id}/resume"), 429, "insufficient_quota")
         assert "the budget of 500 tokens a day is spent" in message
-        assert (server.run(id)["state"], len(endpoint.asked)) == ("done", asked)
+        assert (server.run(id)["state"], len(endpoint.prompts)) == ("done", count)
     with served(tmp_path, model="openai:m") as server:
         assert resumed(server, id)["answer"] == "100"
-        assert len(endpoint.asked) == 200
+        assert len(endpoint.prompts) == 200
 
 
 def test_values_and_inputs_of_the_request_are_kept(tmp_path: Path, endpoint: Counting) -> None:
@@ -275,7 +275,7 @@ def test_values_and_inputs_of_the_request_are_kept(tmp_path: Path, endpoint: Cou
     endpoint.begin_again(most=10**6)
     with served(tmp_path, model="openai:m") as server:
         assert resumed(server, id)["value"] == [{"$tuple": [1, 2]}, False, True, False]
-        assert len(endpoint.asked) == 1
+        assert len(endpoint.prompts) == 1
 
 
 # --- what cannot be resumed ---------------------------------------------------------------------------------------
@@ -320,14 +320,14 @@ def test_a_trace_of_another_program(tmp_path: Path, endpoint: Counting) -> None:
             while not (path := trace_of(server, ids[-1])).exists() or b'"event":"program"' not in path.read_bytes():
                 time.sleep(0.02)
         server.stop(signal.SIGKILL)
-        one, other = (trace_of(server, id) for id in ids)
-    swapped = one.read_bytes()
-    one.write_bytes(other.read_bytes())
+        first, second = (trace_of(server, id) for id in ids)
+    swapped = first.read_bytes()
+    first.write_bytes(second.read_bytes())
     endpoint.begin_again(most=10**6)
     with served(tmp_path, model="openai:m") as server:
         done = resumed(server, ids[0])
         assert done["state"] == "failed" and "the trace is of another program" in done["error"]["message"]
-        assert endpoint.asked == []
+        assert endpoint.prompts == []
         trace_of(server, ids[0]).write_bytes(b"{")
         refused(server.client.post(f"/api/runs/{ids[0]}/resume"), 422, "cannot_follow")
         trace_of(server, ids[0]).write_bytes(swapped)
@@ -353,13 +353,13 @@ def test_two_requests_to_resume_one_run(tmp_path: Path, endpoint: Counting) -> N
             thread.join()
         assert sorted(replies) == [202, *[409] * 7]
         assert server.over(id)["answer"] == "100"
-        assert len(endpoint.asked) == 150
+        assert len(endpoint.prompts) == 150
 
 
-# --- the parts ----------------------------------------------------------------------------------------------------
+# --- units --------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_that_differs_drops_the_recorded_ones_but_no_request() -> None:
+def test_different_step_drops_recorded_steps_but_no_request() -> None:
     trace = run("a = is_good(1)\nb = is_good(2)\nanswer = a + b", {"is_good(1)": 1, "is_good(2)": 2}).trace
     program, first, *rest = trace.events
     paid = Call(prompt="p", reply="r", answers={"is_good(2)": 2})
@@ -383,7 +383,7 @@ def test_another_program_is_refused() -> None:
         continued.is_recorded(run("answer = 2").trace.events[0])
 
 
-def test_a_reader_goes_on_in_a_trace_that_is_replaced(tmp_path: Path) -> None:
+def test_reader_continues_in_a_replaced_trace(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     writer = TraceWriter(path)
     for number in range(3):

@@ -1,4 +1,4 @@
-"""SQL with undefined functions: results and calls are those of an engine that has the functions."""
+"""SQL with undefined functions: the results equal those of an engine that has the functions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _fill(connection: Any, engine: str, name: str, rows: list[dict[str, Any]]) -
 
 
 def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Dates as text, decimals as numbers: as results have them."""
+    """Convert dates to text and decimals to numbers, as in results."""
     return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
 
 
@@ -92,7 +92,7 @@ def _plain(cell: Any) -> Any:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_queries(engine: str, folder: Path, jail: Jail) -> None:
-    """Rows are those of real functions, and calls are the distinct arguments that reach a judgement."""
+    """The rows equal those with real functions; there is one call for each distinct argument that needs a judgement."""
     files = sorted(folder.glob("*.jsonl"))
     cases = part(QUERIES + (DUCKDB_QUERIES if engine == "duckdb" else SQLITE_QUERIES), 3)
 
@@ -167,7 +167,7 @@ RANDOM_QUERIES = 40
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_random_queries(engine: str, folder: Path, jail: Jail) -> None:
-    """Rows of random queries are those of real functions, however few calls they make."""
+    """The rows equal those with real functions; the number of calls is not checked."""
     files = sorted(folder.glob("*.jsonl"))
     queries = [RandomQuery(engine, seed) for seed in range(RANDOM_QUERIES)]
 
@@ -186,7 +186,7 @@ def test_random_queries(engine: str, folder: Path, jail: Jail) -> None:
 
 
 def in_order(rows: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
-    """Rows in some order: that of their texts, with numbers rounded."""
+    """Sort rows by their text, with numbers rounded."""
     return sorted(rows or [], key=lambda row: [_text(cell) for cell in row.values()])
 
 

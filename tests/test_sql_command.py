@@ -1,4 +1,4 @@
-"""`coc sql` and what follows it: formats, explain, replay, why, verify, budgets, errors; and `chainofcode.sql`."""
+"""`coc sql` and related commands: formats, explain, replay, why, verify, budgets, errors; and `chainofcode.sql`."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def coc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     def run(*arguments: str) -> tuple[int, str, str]:
         is_query = arguments[0] in ("sql", "run", "explain") and "--engine" not in arguments
         code = main([*arguments, *(["--engine", "sqlite"] if is_query else [])])
-        told = capsys.readouterr()
-        return code, told.out, told.err
+        output = capsys.readouterr()
+        return code, output.out, output.err
 
     return run
 
@@ -93,19 +93,19 @@ def test_queries_in_files_and_as_programs(coc: Coc, monkeypatch: pytest.MonkeyPa
     assert json.loads(out)["value"] == COUNTED
 
 
-def test_an_emulator_answers_and_its_values_are_cached(coc: Coc) -> None:
+def test_values_of_an_emulator_are_cached(coc: Coc) -> None:
     lines = [{"when": call, "reply": json.dumps({"value": value})} for call, value in VALUES.items()]
     Path("model.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    asked = ("sql", COUNT, "--file", "reviews.csv", "--emulator", "scripted:model.jsonl", "--rows", "1", "--json")
+    command = ("sql", COUNT, "--file", "reviews.csv", "--emulator", "scripted:model.jsonl", "--rows", "1", "--json")
     for cached in (0, 4):
-        data = json.loads(coc(*asked, "--cache", "kept", "--trace", "trace.jsonl")[1])
+        data = json.loads(coc(*command, "--cache", "kept", "--trace", "trace.jsonl")[1])
         assert (data["value"], data["cached"]) == (COUNTED, cached)
         assert len(Trace.read(Path("trace.jsonl")).calls) == 4 - cached
-    code, _, err = coc(*asked, "--model", "scripted:model.jsonl")
+    code, _, err = coc(*command, "--model", "scripted:model.jsonl")
     assert (code, "give --model or --emulator, not both" in err) == (2, True)
 
 
-def test_a_query_asks_a_cascade(coc: Coc) -> None:
+def test_query_with_a_cascade(coc: Coc) -> None:
     """The first model is never sure: scripts have no log probabilities."""
     for name, is_right in (("small", False), ("large", True)):
         lines = [{"when": call, "reply": json.dumps({"value": value is is_right})} for call, value in VALUES.items()]
@@ -117,7 +117,7 @@ def test_a_query_asks_a_cascade(coc: Coc) -> None:
     assert {step.model for step in Trace.read(Path("trace.jsonl")).steps if step.call} == {"scripted:large.jsonl"}
 
 
-def test_explain_says_what_would_be_asked(coc: Coc) -> None:
+def test_explain_lists_the_calls(coc: Coc) -> None:
     Path("q.sql").write_text("SELECT id FROM reviews WHERE is_sarcastic(text) AND sentiment(text) = 'bad'")
     code, out, _ = coc("explain", "q.sql", "--file", "reviews.csv", "--model", "local:qwen2.5-coder-1.5b")
     assert code == 0
@@ -149,7 +149,7 @@ def test_replay_why_verify_and_show(coc: Coc) -> None:
     assert "sq  FROM reviews" in coc("show", "t.jsonl")[1]
 
 
-def test_a_count_rests_on_all_judgements(coc: Coc) -> None:
+def test_why_of_a_count_has_all_judgements(coc: Coc) -> None:
     coc("sql", COUNT, "--file", "reviews.csv", "--values", "values.jsonl", "--trace", "t.jsonl")
     why = json.loads(coc("why", "t.jsonl", "--json")[1])
     assert len([value for link in why["statements"] for value in link["values"]]) == 4
@@ -216,8 +216,8 @@ def test_a_declared_function_replaces_one_of_the_engine(engine: Any, tmp_path: P
     assert result.rows == [{"a": "reverse('hello')", "b": "lower('hello')", "c": "HELLO"}]
 
 
-def test_the_name_of_a_table_function_can_be_a_judgement(tmp_path: Path) -> None:
-    """DuckDB has `summary` for FROM alone."""
+def test_judgement_may_have_the_name_of_a_table_function(tmp_path: Path) -> None:
+    """DuckDB has `summary` only for FROM."""
     (tmp_path / "r.csv").write_text("text\nhello\n")
     result = chainofcode.sql("SELECT summary(text) AS s FROM r", lambda pause: "hi", files=[tmp_path / "r.csv"])
     assert result.rows == [{"s": "hi"}]
@@ -231,7 +231,7 @@ def test_a_macro_keeps_the_names_of_columns(engine: Any, tmp_path: Path) -> None
     assert result.rows == [{"m(body)": "good!", "mood(body)": "good"}]
 
 
-def test_the_budget_ends_with_what_is_known(tmp_path: Path) -> None:
+def test_spent_budget_leaves_the_known_rows(tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text(REVIEWS)
     replies = ScriptedLM(lambda messages: '{"value": true}')
     query = "SELECT id FROM reviews WHERE is_sarcastic(text) ORDER BY id"
@@ -247,7 +247,7 @@ def test_the_budget_ends_with_what_is_known(tmp_path: Path) -> None:
     assert partial.rows == [{"id": 1}, {"id": 2}, {"id": 5}]  # two of four texts are known
 
 
-def test_the_command_prints_what_is_known(coc: Coc) -> None:
+def test_command_prints_the_known_rows(coc: Coc) -> None:
     """A limit of calls ends a run as a budget does."""
     query = "SELECT id, mood(text) AS m FROM reviews WHERE is_sarcastic(text)"
     code, out, err = coc("sql", query, "--file", "reviews.csv", "--values", "values.jsonl", "--limit", "calls=4")
@@ -286,7 +286,7 @@ def holes(query: str) -> dict[str, str]:
         ("CREATE FUNCTION f(x) RETURNS DOUBLE; SELECT f(x) FROM t", "float"),
     ],
 )
-def test_types_are_read_off_the_query(query: str, expected: str) -> None:
+def test_types_are_inferred_from_the_query(query: str, expected: str) -> None:
     assert holes(query) == {"f": expected}
 
 
@@ -301,8 +301,8 @@ def test_what_is_not_an_undefined_function() -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
-def test_a_pair_is_judged_by_its_rows(engine: Any, tmp_path: Path) -> None:
-    """A macro says that a judgement of a pair is one of each side: 4 calls instead of 12."""
+def test_pairs_are_judged_row_by_row(engine: Any, tmp_path: Path) -> None:
+    """A macro judges a pair by a judgement of each row: 4 calls instead of 12."""
     (tmp_path / "r.csv").write_text("id,text\n1,a\n2,b\n3,c\n4,d\n")
     query = (
         "CREATE MACRO opposite(x, y) AS mood(x) <> mood(y);\n"
@@ -354,8 +354,8 @@ def test_explain_counts_the_pairs_of_a_join(
     (tmp_path / "q.sql").write_text(query)
     given = ["explain", str(tmp_path / "q.sql"), "--file", str(tmp_path / "r.csv"), "--engine", engine]
     assert main(given) == 0
-    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("join: ")]
-    assert len(told) == (0 if expected is None else 1) and all(line.startswith(str(expected)) for line in told)
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("join: ")]
+    assert len(shown) == (0 if expected is None else 1) and all(line.startswith(str(expected)) for line in shown)
     assert main([*given, "--json"]) == 0
     calls = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {call.get("judges") for call in calls} == {
@@ -364,13 +364,13 @@ def test_explain_counts_the_pairs_of_a_join(
 
 
 def test_a_condition_on_a_column_of_the_result_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """DuckDB lets WHERE name columns of the result: the query that counts pairs has none."""
+    """DuckDB lets WHERE refer to columns of the result, which the query that counts pairs does not have."""
     (tmp_path / "r.csv").write_text("id,text\n1,a\n2,b\n")
     query = "SELECT a.id + 1 AS more FROM r a, r b WHERE more > 1 AND mood(a.text) <> mood(b.text)"
     (tmp_path / "q.sql").write_text(query)
     assert main(["explain", str(tmp_path / "q.sql"), "--file", str(tmp_path / "r.csv"), "--engine", "duckdb"]) == 0
-    told = capsys.readouterr().out
-    assert "2 distinct calls" in told and "join: " not in told
+    shown = capsys.readouterr().out
+    assert "2 distinct calls" in shown and "join: " not in shown
 
 
 def test_sql_inside_a_running_loop(tmp_path: Path) -> None:
@@ -397,7 +397,7 @@ def test_the_model_sees_declaration_and_type(tmp_path: Path) -> None:
     assert seen[0].spec.endswith('-> bool: "Whether the text is kind."')
 
 
-def test_python_gives_a_dataframe(tmp_path: Path) -> None:
+def test_rows_as_a_dataframe(tmp_path: Path) -> None:
     (tmp_path / "reviews.csv").write_text(REVIEWS)
     result = chainofcode.sql(COUNT, VALUES, files=[tmp_path / "reviews.csv"])
     assert result.dataframe()["n"].sum() == 3
@@ -430,13 +430,13 @@ def test_sembench_with_perfect_judgements() -> None:
         assert score.score == pytest.approx(best, abs=1e-6), score
     calls = {score.name: score.calls for score in scores}
     assert calls["Q7"] <= 300
-    assert calls["Q1"] < 20  # LIMIT ends it
+    assert calls["Q1"] < 20  # LIMIT ends the query early
     assert scores[6].published["lotus"]["score"] == pytest.approx(0.227, abs=0.001)
 
 
 @pytest.mark.skipif(not SEMBENCH.is_dir(), reason="the SemBench data is not here")
 def test_sembench_repeats_no_request_with_a_cache(coc: Coc) -> None:
-    """An evaluation takes an hour; interrupted, it continues where it was."""
+    """An evaluation takes an hour; with a cache, an interrupted one continues where it stopped."""
     given = ("eval", "sembench", "--data", str(SEMBENCH), "--tasks", "Q1", "--json", "--cache", "kept")
     results = []
     for value in ("true", "false"):
@@ -472,13 +472,13 @@ def test_ask_has_a_model_write_sql(coc: Coc) -> None:
         ("nothing.json", "[]", "it has no columns"),
     ],
 )
-def test_a_file_that_is_no_table(coc: Coc, name: str, content: str, message: str) -> None:
+def test_files_that_are_not_tables_are_refused(coc: Coc, name: str, content: str, message: str) -> None:
     Path(name).write_text(content)
     code, out, _ = coc("sql", f"SELECT * FROM {Path(name).stem}", "--file", name)
     assert code == 1 and f"QueryError: cannot read {name}: {message}" in out
 
 
-def test_a_table_in_json_and_the_wrong_engine_or_kind(coc: Coc) -> None:
+def test_json_tables_and_unsupported_files_and_engines(coc: Coc) -> None:
     Path("t.json").write_text('[{"day": "2020-02-30", "n": 1}, {"day": "2020-02-28", "n": null}]')
     assert coc("sql", "SELECT day, n FROM t ORDER BY n", "--file", "t.json", "--csv")[1].split() == [
         "day,n", "2020-02-28,", "2020-02-30,1",

@@ -1,4 +1,4 @@
-"""Queries cannot reach out of the database: not past the engine, and not past the walls of the sandbox."""
+"""Queries cannot reach outside the database: both the engine and the sandbox prevent it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
-def test_ways_out_are_refused(engine: str, folder: Path) -> None:
+def test_attacks_are_refused(engine: str, folder: Path) -> None:
     before = sorted(path.name for path in folder.iterdir())
 
     async def run_all() -> list[tuple[str, QueryResult]]:
@@ -92,8 +92,8 @@ def test_ways_out_are_refused(engine: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
-def test_the_engine_refuses_by_itself(engine: str, folder: Path) -> None:
-    """Without the walls, and without our check that a program is one query: statements that reach outside."""
+def test_engine_refuses_attacks_without_the_sandbox(engine: str, folder: Path) -> None:
+    """Statements that reach outside, without the sandbox and without the check that a program is one query."""
     opened: Any = DuckEngine(1024**3) if engine == "duckdb" else SqliteEngine(1024**3)
     opened.load("t", str(folder / "t.csv"), "rows", ",")
     opened.seal()
@@ -108,7 +108,7 @@ def test_the_engine_refuses_by_itself(engine: str, folder: Path) -> None:
     assert list(opened.run("SELECT word FROM t")[1]) == [("a",)]
 
 
-def test_a_database_is_only_read(tmp_path: Path) -> None:
+def test_database_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "shop.sqlite"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE items (name TEXT, price REAL)")
@@ -147,8 +147,8 @@ def test_limits_end_a_query(engine: str, tmp_path: Path) -> None:
     assert result.reason in ("limit:run", "limit:calls", "limit:cpu")
 
 
-def test_a_database_with_a_log_is_refused(tmp_path: Path) -> None:
-    """Its last changes are only in the log, which the guest does not see."""
+def test_database_with_a_write_ahead_log_is_refused(tmp_path: Path) -> None:
+    """Its last changes are only in the log, which the guest cannot read."""
     path = tmp_path / "shop.sqlite"
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")

@@ -1,4 +1,4 @@
-"""An evaluation on disk and what is said of it: votes, gaps, budgets, and files that somebody else made."""
+"""Results of evaluations on disk and their report: votes, gaps, budgets, damaged and hostile files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def made(index: int, verdict: str = "right", **more: Any) -> Score:
-    told: dict[str, Any] = {"answer": "x", "targets": ["y"], "reason": "answered", "method": "coc", **more}
-    return Score(f"s-{index}", verdict, **told)  # type: ignore[arg-type]
+def new_score(index: int, verdict: str = "right", **more: Any) -> Score:
+    fields: dict[str, Any] = {"answer": "x", "targets": ["y"], "reason": "answered", "method": "coc", **more}
+    return Score(f"s-{index}", verdict, **fields)  # type: ignore[arg-type]
 
 
-def kept(directory: Path, *scores: Score | dict[str, Any]) -> Path:
+def write_results(directory: Path, *scores: Score | dict[str, Any]) -> Path:
     directory.mkdir(exist_ok=True)
     text = b"".join(msgspec.json.encode(score) + b"\n" for score in scores)
     (directory / "results.jsonl").write_bytes(text)
@@ -58,8 +58,8 @@ def test_each_vote_is_a_row_and_the_sample_counts_once(tmp_path: Path) -> None:
     ]
     replies = [f"```python\n{program}\n```" for program in programs]
     script.write_text("\n".join(map(json.dumps, replies)))
-    plainly = ("--repairs", "0", "--methods", "coc", "--votes", "3", "--at-once", "1")
-    command = ("eval", questions, "--model", f"scripted:{script}", "--out", out, *plainly)
+    options = ("--repairs", "0", "--methods", "coc", "--votes", "3", "--at-once", "1")
+    command = ("eval", questions, "--model", f"scripted:{script}", "--out", out, *options)
     done = coc(*command, "--json")
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()[:-1]] == ["right", "wrong"]
     assert json.loads(done.stdout.splitlines()[-1])["samples"] == 2
@@ -74,15 +74,15 @@ def test_each_vote_is_a_row_and_the_sample_counts_once(tmp_path: Path) -> None:
 
     table = pq.read_table(out / "results.parquet").to_pylist()
     assert sorted((row["id"], row["attempt"]) for row in table) == [(name, n) for name in "ab" for n in range(4)]
-    told = json.loads(coc("report", out, "--json").stdout)
-    assert (told["rows"][0]["ours"]["coc"][0], told["samples"]) == (50, {"coc": {"run": 2, "planned": 2}})
+    report = json.loads(coc("report", out, "--json").stdout)
+    assert (report["rows"][0]["ours"]["coc"][0], report["samples"]) == (50, {"coc": {"run": 2, "planned": 2}})
     assert f"{'coc':<18}{2:>7}" in coc("report", out, out).stdout
     assert "2 of 2 are already done" in coc(*command).stderr
     assert len(lines(out / "results.jsonl")) == 8
 
 
-def test_votes_that_were_cut_off_are_no_result(tmp_path: Path) -> None:
-    directory = kept(tmp_path / "out", made(1, attempt=1), made(1, attempt=2))
+def test_interrupted_votes_are_not_a_result(tmp_path: Path) -> None:
+    directory = write_results(tmp_path / "out", new_score(1, attempt=1), new_score(1, attempt=2))
     store, job = ResultsDirectory(directory, {}), EvalJob(Sample("s-1", "?", targets=[1]), "coc")
     assert store.plan([job]) == [job]
     store.close()
@@ -93,7 +93,7 @@ def test_votes_that_were_cut_off_are_no_result(tmp_path: Path) -> None:
 # --- what is missing ----------------------------------------------------------------------------------------------
 
 
-def test_a_report_says_what_is_missing(tmp_path: Path) -> None:
+def test_report_shows_missing_samples(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 12)
     out = tmp_path / "out"
     command = ("eval", questions, "--model", f"scripted:{script}", "--out", out)
@@ -104,23 +104,23 @@ def test_a_report_says_what_is_missing(tmp_path: Path) -> None:
     coc(*command, "--methods", "coc")  # more of one method
     rows = (out / "results.jsonl").read_text().splitlines(keepends=True)
     (out / "results.jsonl").write_text("".join(rows[:-3]))  # as if it had been killed
-    said = "incomplete; samples run: coc 9 of 12"
-    assert coc("report", out).stdout.startswith(said + "\n")
-    assert f"<strong>{said}</strong>" in (out / "report.html").read_text()
-    told = json.loads(coc("report", out, "--json").stdout)
-    assert told["is_complete"] is False
-    assert told["samples"] == {"coc": {"run": 9, "planned": 12}, "coc-python": {"run": 4, "planned": 4}}
+    gaps = "incomplete; samples run: coc 9 of 12"
+    assert coc("report", out).stdout.startswith(gaps + "\n")
+    assert f"<strong>{gaps}</strong>" in (out / "report.html").read_text()
+    report = json.loads(coc("report", out, "--json").stdout)
+    assert report["is_complete"] is False
+    assert report["samples"] == {"coc": {"run": 9, "planned": 12}, "coc-python": {"run": 4, "planned": 4}}
     coc(*command, "--methods", "coc")
     assert json.loads(coc("report", out, "--json").stdout)["is_complete"] is True
 
 
-def test_what_could_not_be_run_is_missing() -> None:
-    summary = Summary([made(1), made(2, "no answer", reason="not run")], {"coc": 2, "cot": 5})
+def test_samples_that_could_not_run_are_missing() -> None:
+    summary = Summary([new_score(1), new_score(2, "no answer", reason="not run")], {"coc": 2, "cot": 5})
     assert summary.gaps == "incomplete; samples run: coc 1 of 2, cot 0 of 5"
     assert summary.progress == {"coc": (1, 2), "cot": (0, 5)}
 
 
-def test_a_spent_budget_ends_a_run_that_can_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_with_a_spent_budget_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from endpoint import serving
 
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -154,7 +154,7 @@ def test_a_spent_budget_ends_a_run_that_can_go_on(tmp_path: Path, monkeypatch: p
     assert not any(b"k-secret-k" in path.read_bytes() for path in out.rglob("*") if path.is_file())
 
 
-def test_requests_per_minute_are_held_back(tmp_path: Path) -> None:
+def test_requests_per_minute_are_limited(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 3)
     command = [*COC, "eval", str(questions), "--model", f"scripted:{script}", "--per-minute", "2"]
     running = subprocess.Popen([*command, "--out", str(tmp_path / "out")], stderr=subprocess.DEVNULL)
@@ -170,10 +170,10 @@ def test_requests_per_minute_are_held_back(tmp_path: Path) -> None:
     assert "--per-minute must be 1 or more" in coc("eval", questions, "--per-minute", "0").stderr
 
 
-# --- going on -----------------------------------------------------------------------------------------------------
+# --- continued runs -----------------------------------------------------------------------------------------------
 
 
-def test_other_settings_are_another_run(tmp_path: Path) -> None:
+def test_run_is_not_continued_with_other_settings(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 2)
     out = tmp_path / "out"
     command = ("eval", questions, "--model", f"scripted:{script}", "--out", out)
@@ -190,7 +190,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     assert "2 of 2 are already done" in coc(*command).stderr
 
 
-def test_a_sample_that_was_another_is_not_taken_for_this_one(tmp_path: Path) -> None:
+def test_changed_sample_with_the_same_id_is_detected(tmp_path: Path) -> None:
     data, out, script = tmp_path / "gsm8k", tmp_path / "out", tmp_path / "s.jsonl"
     data.mkdir()
     script.write_text('{"when": "", "reply": "A: 3"}')
@@ -202,9 +202,9 @@ def test_a_sample_that_was_another_is_not_taken_for_this_one(tmp_path: Path) -> 
     assert coc(*command).returncode == 0
     problems.write_text(problems.read_text().replace("Two", "Three"))
     assert "has a result of 'gsm8k-1', but for another sample with this id" in coc(*command).stderr
-    one, other = made(1, sample="a"), made(1, sample="b")
+    first, second = new_score(1, sample="a"), new_score(1, sample="b")
     with pytest.raises(InputError, match="not the same sample"):
-        compare([one], [other])
+        compare([first], [second])
 
 
 def test_two_runs_do_not_write_into_one_directory(tmp_path: Path) -> None:
@@ -217,23 +217,23 @@ def test_two_runs_do_not_write_into_one_directory(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
     store = ResultsDirectory(tmp_path, {})
-    store.keep(made(1), None)
+    store.keep(new_score(1), None)
     size = (tmp_path / "results.jsonl").stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))
     try:
         with pytest.raises(InputError, match="cannot keep results"):
-            store.keep(made(2), None)
+            store.keep(new_score(2), None)
         store.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     again = ResultsDirectory(tmp_path, {})
-    again.keep(made(3), None)
+    again.keep(new_score(3), None)
     again.close()
     assert [score.id for score in read_scores(tmp_path)] == ["s-1", "s-3"]
 
 
-def test_samples_keep_their_traces_whatever_they_are_called(tmp_path: Path) -> None:
+def test_samples_with_unusual_names_keep_their_traces(tmp_path: Path) -> None:
     names = ["a/b", "a_b", "a b", "..", ".", "ü" * 200, "ü" * 201, "x" * 500, "CON", "a\0b", "-"]
     store = ResultsDirectory(tmp_path, {})
     jobs = [EvalJob(Sample(name, "?", targets=[1]), "coc") for name in names]
@@ -245,7 +245,7 @@ def test_samples_keep_their_traces_whatever_they_are_called(tmp_path: Path) -> N
     assert len({safe_name(name) for name in names}) == len(names)
 
 
-# --- what somebody else made --------------------------------------------------------------------------------------
+# --- damaged and hostile files ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_damaged_results_are_an_error_with_their_line(tmp_path: Path, line: str)
 
 
 def test_damaged_plans_are_an_error(tmp_path: Path) -> None:
-    kept(tmp_path, made(1))
+    write_results(tmp_path, new_score(1))
     for text in ('{"planned": [["coc", 1]]}', '{"planned": "x"}', "[" * 100_000):
         (tmp_path / "run.json").write_text(text)
         assert "run.json is damaged" in coc("report", tmp_path).stderr
@@ -275,9 +275,9 @@ def test_damaged_plans_are_an_error(tmp_path: Path) -> None:
     assert read_planned(tmp_path) == {}
 
 
-def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> None:
+def test_hostile_results_are_escaped_and_stay_in_their_directory(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>"
-    mean: dict[str, Any] = {
+    hostile: dict[str, Any] = {
         "answer": evil,
         "error": evil,
         "reason": evil,
@@ -286,16 +286,23 @@ def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> 
         "targets": [evil],
     }
     scores = [
-        made(1, **{**mean, "trace": "javascript:alert(1)"}),
-        made(2, **{**mean, "trace": '"><script>'}),
-        made(3, **{**mean, "trace": "traces/../../secret"}),
-        made(4, **{**mean, "trace": "/etc/passwd", "method": "$\\frac{1$ " + "x" * 5000, "seconds": 1e308}),
-        made(
-            5, **{**mean, "trace": "traces/a b%#.jsonl", "method": "../../m", "seconds": 1e308, "prompt_tokens": 10**30}
+        new_score(1, **{**hostile, "trace": "javascript:alert(1)"}),
+        new_score(2, **{**hostile, "trace": '"><script>'}),
+        new_score(3, **{**hostile, "trace": "traces/../../secret"}),
+        new_score(4, **{**hostile, "trace": "/etc/passwd", "method": "$\\frac{1$ " + "x" * 5000, "seconds": 1e308}),
+        new_score(
+            5,
+            **{
+                **hostile,
+                "trace": "traces/a b%#.jsonl",
+                "method": "../../m",
+                "seconds": 1e308,
+                "prompt_tokens": 10**30,
+            },
         ),
-        made(6, **{**mean, "method": "../../m", "seconds": 1e308}),
+        new_score(6, **{**hostile, "method": "../../m", "seconds": 1e308}),
     ]
-    out, outside = kept(tmp_path / "out", *scores), tmp_path / "outside"
+    out, outside = write_results(tmp_path / "out", *scores), tmp_path / "outside"
     outside.write_text("mine")
     for name in ("report.html", "tasks.svg", "tokens.svg", "seconds.svg", "results.parquet"):
         (out / name).symlink_to(outside)
@@ -325,20 +332,20 @@ def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> 
         }
 
 
-def test_logs_for_inspect_stay_where_they_are_wanted(tmp_path: Path) -> None:
+def test_inspect_logs_are_written_only_where_requested(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai")
-    out = kept(tmp_path / "out", made(1, method="../../m", trace="/etc/passwd"))
+    out = write_results(tmp_path / "out", new_score(1, method="../../m", trace="/etc/passwd"))
     (out / "run.json").write_text("{}")
     done = coc("report", out, "--inspect-logs", tmp_path / "a" / "b")
     assert done.returncode == 0, done.stderr
     assert [path.parent for path in tmp_path.rglob("*.eval")] == [tmp_path / "a" / "b"]
 
 
-# --- counting -----------------------------------------------------------------------------------------------------
+# --- scoring ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["choice", "words", "exact", "number", ""])
-def test_answers_that_cannot_be_written_are_wrong(kind: str) -> None:
+def test_answers_that_cannot_be_serialized_are_wrong(kind: str) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -347,7 +354,7 @@ def test_answers_that_cannot_be_written_are_wrong(kind: str) -> None:
             assert is_target(answer, target, Sample("s", "?", kind=kind)) is False
 
 
-def test_a_reply_of_nothing_is_no_answer_and_words_without_one_are_unread() -> None:
+def test_empty_replies_are_distinguished_from_unreadable_ones() -> None:
     def ended(reply: str) -> Score:
         answer = Answer("error", error=Failure("NoAnswer", "the reply states no answer \ud800"))
         trace = Trace("?", events=[Call("p", reply), answer])
@@ -382,17 +389,17 @@ def test_a_budget_in_money_needs_a_price(tmp_path: Path) -> None:
 
 
 def test_the_paired_test_is_exact() -> None:
-    first = [made(n, "right" if n < 9 else "wrong") for n in range(12)]
-    second = [made(n, "right" if n >= 9 else "wrong") for n in range(12)]
+    first = [new_score(n, "right" if n < 9 else "wrong") for n in range(12)]
+    second = [new_score(n, "right" if n >= 9 else "wrong") for n in range(12)]
     assert compare(first, second)[0].p == pytest.approx(2 * (1 + 12 + 66 + 220) / 4096)
-    many = [made(n, "right" if n < 10_000 else "wrong") for n in range(20_000)]
-    other = [made(n, "right" if n >= 9_800 else "wrong") for n in range(20_000)]
+    many = [new_score(n, "right" if n < 10_000 else "wrong") for n in range(20_000)]
+    other = [new_score(n, "right" if n >= 9_800 else "wrong") for n in range(20_000)]
     began = time.process_time()
     assert compare(many, other)[0].p == pytest.approx(0.162, abs=0.01)
     assert time.process_time() - began < 5
 
 
-def test_odd_numbers_of_shots_are_refused(tmp_path: Path) -> None:
+def test_invalid_numbers_of_shots_are_refused(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 1)
     for how in ("²", "-1", "9" * 5000, "few"):
         done = coc("eval", questions, "--model", f"scripted:{script}", "--shots", how)

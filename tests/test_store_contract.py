@@ -1,4 +1,4 @@
-"""What every store does, on SQLite with a directory, and on PostgreSQL with a directory or S3 as object storage."""
+"""The contract of all stores: SQLite with a directory, and PostgreSQL with a directory or S3 as object storage."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
-    """The address of a bucket in a server that speaks S3."""
+    """The address of a bucket in an S3 server."""
     pytest.importorskip("moto", reason="moto[server] is not installed")
     pytest.importorskip("obstore", reason="the extra `s3` is not installed")
     with socket.socket() as free:
@@ -101,9 +101,9 @@ def use(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Use], Any]:
     return run
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     for _ in range(1500):
-        if is_so():
+        if condition():
             return
         await asyncio.sleep(0.02)
     raise AssertionError("it did not happen within 30 seconds")
@@ -112,7 +112,7 @@ async def until(is_so: Callable[[], bool]) -> None:
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def test_records_of_other_owners_do_not_exist(use: Callable[[Use], Any]) -> None:
+def test_owners_cannot_see_records_of_others(use: Callable[[Use], Any]) -> None:
     async def check(store: Store) -> None:
         run, file = run_of("ann", "pears"), new_file("a.csv", b"x")
         await store.keep(run)
@@ -127,7 +127,7 @@ def test_records_of_other_owners_do_not_exist(use: Callable[[Use], Any]) -> None
     use(check)
 
 
-def test_what_was_kept_is_there_after_a_restart(use: Callable[[Use], Any]) -> None:
+def test_records_survive_a_restart(use: Callable[[Use], Any]) -> None:
     run, file = run_of("ann", "pears\0and \ud800", "plums"), new_file("a.csv", b"n\n1\n")
 
     async def keep(store: Store) -> None:
@@ -152,7 +152,7 @@ def test_what_was_kept_is_there_after_a_restart(use: Callable[[Use], Any]) -> No
     use(look)
 
 
-def test_searches_find_all_words_wherever_they_stand(use: Callable[[Use], Any]) -> None:
+def test_searches_find_all_words_anywhere(use: Callable[[Use], Any]) -> None:
     async def check(store: Store) -> None:
         for question in QUESTIONS:
             await store.keep(run_of("ann", question))
@@ -213,21 +213,21 @@ def test_questions(use: Callable[[Use], Any]) -> None:
         run = new_run("ann", "pears", "coc", "m")
         await store.keep(run)
         call = f"approve({'x' * 9000!r})"
-        asked = [PendingQuestion(f"q{n}", run.id, call + str(n), "bool", n, float(n)) for n in range(2)]
-        for question in asked:
+        pending = [PendingQuestion(f"q{n}", run.id, call + str(n), "bool", n, float(n)) for n in range(2)]
+        for question in pending:
             await store.keep_question(question)
-        assert await store.questions("ann", 9) == await store.questions("ann", 9, run.id) == asked
-        assert await store.questions("ann", 1) == asked[:1]
+        assert await store.questions("ann", 9) == await store.questions("ann", 9, run.id) == pending
+        assert await store.questions("ann", 1) == pending[:1]
         assert await store.questions("bob", 9) == await store.questions("ann", 9, "0" * 24) == []
-        assert await store.question("q0", "ann") == asked[0]
+        assert await store.question("q0", "ann") == pending[0]
         assert await store.question("q0", "bob") is await store.question("\0", "ann") is None
-        assert await store.question_of(run.id, call + "1") == asked[1]
-        newer = changed(asked[1], id="q9", asked=9.0)
-        await store.keep_question(newer)  # of the same call
-        assert await store.questions("ann", 9) == [asked[0], newer]
+        assert await store.question_of(run.id, call + "1") == pending[1]
+        newer = changed(pending[1], id="q9", asked=9.0)
+        await store.keep_question(newer)  # for the same call
+        assert await store.questions("ann", 9) == [pending[0], newer]
         assert await store.answer_question("q0", "a\0b") is True
         assert await store.answer_question("q0", "other") is False
-        assert await store.question_of(run.id, call + "0") == changed(asked[0], answer="a\0b")
+        assert await store.question_of(run.id, call + "0") == changed(pending[0], answer="a\0b")
         await store.keep(changed(run, state="waiting"))
         assert await store.questions("ann", 9) == [newer]
         await store.keep(changed(run, **FINAL))
@@ -239,7 +239,21 @@ def test_questions(use: Callable[[Use], Any]) -> None:
 # --- removal ------------------------------------------------------------------------------------------------------
 
 
-def test_artifacts_go_with_the_last_run_and_uploads_with_their_use(use: Callable[[Use], Any]) -> None:
+def test_removal_by_age_spares_runs_that_wait_for_a_person(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        waiting, ended = (changed(run_of("ann", str(n)), created=float(n)) for n in range(2))
+        await store.keep(changed(waiting, state="running"))
+        await store.keep_question(PendingQuestion("q", waiting.id, "approve(1)", "bool", 0, 0.0))
+        await store.keep(changed(waiting, state="waiting"))
+        await store.keep(ended)
+        assert await store.remove_before(9.0) == 1
+        assert await store.run(ended.id, "ann") is None
+        assert (await store.run(waiting.id, "ann")).state == "waiting"
+
+    use(check)
+
+
+def test_artifacts_and_uploads_are_removed_with_the_last_run_that_has_them(use: Callable[[Use], Any]) -> None:
     files = [new_file(name, b"x") for name in ("used.csv", "unused.csv")]
 
     async def keep(store: Store) -> list[RunRecord]:
@@ -371,7 +385,7 @@ def test_concurrent_claims_take_each_run_once(two_stores: list[Any]) -> None:
     asyncio.run(check())
 
 
-def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None:
+def test_only_the_server_that_holds_a_run_can_write_it(two_stores: list[Any]) -> None:
     async def check() -> None:
         one, two = two_stores
         run = new_run("ann", "pears", "coc", "m")
@@ -389,7 +403,7 @@ def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None
         ):
             with pytest.raises(TakenOver):
                 await write()
-        await one.remove([run.id])  # not a finished one
+        await one.remove([run.id])  # no effect: the run is not finished
         assert await two.shared.held() == {run.id: False}
         await one.shared.cancel(run.id)
         assert await two.shared.held() == {run.id: True}
@@ -403,7 +417,7 @@ def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None
 
 
 @pytest.mark.parametrize("how", ["requeued", "taken over"])
-def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores: list[Any], url: str, how: str) -> None:
+def test_trace_that_another_server_continues_is_read_from_there(two_stores: list[Any], url: str, how: str) -> None:
     import psycopg
 
     async def check() -> None:
@@ -425,11 +439,11 @@ def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores:
             with pytest.raises(TakenOver):
                 await one.keep(changed(run, **FINAL), trace)
             trace.close()
-        going_on = await two.replace_trace(run.id, [{"event": "first"}, {"event": "second"}])
+        continued = await two.replace_trace(run.id, [{"event": "first"}, {"event": "second"}])
         for store in two_stores:
             assert b"second" in (await store.local_trace(run.id)).read_bytes()
-        going_on.append({"event": "third"})
-        await two.keep(changed(run, **FINAL), going_on)
+        continued.append({"event": "third"})
+        await two.keep(changed(run, **FINAL), continued)
         for store in two_stores:
             lines = (await store.local_trace(run.id)).read_bytes().splitlines()
             assert [msgspec.json.decode(line)["event"] for line in lines] == ["first", "second", "third"]
@@ -437,7 +451,7 @@ def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores:
     asyncio.run(check())
 
 
-def test_a_trace_that_begins_while_an_earlier_one_is_copied(two_stores: list[Any]) -> None:
+def test_trace_that_restarts_while_the_old_one_is_copied(two_stores: list[Any]) -> None:
     async def check() -> None:
         one, two = two_stores
         run = new_run("ann", "pears", "coc", "m")
@@ -461,9 +475,7 @@ def test_a_trace_that_begins_while_an_earlier_one_is_copied(two_stores: list[Any
     asyncio.run(check())
 
 
-def test_a_long_trace_stays_in_the_database_while_the_object_storage_fails(
-    two_stores: list[Any], tmp_path: Path
-) -> None:
+def test_long_trace_stays_in_the_database_if_object_storage_fails(two_stores: list[Any], tmp_path: Path) -> None:
     async def check() -> None:
         one, two = two_stores
         run = new_run("ann", "pears", "coc", "m")

@@ -1,4 +1,4 @@
-"""Answers that fit a client's JSON schema: the official client's structured outputs, and schemas that mean harm."""
+"""Answers that fit a client's JSON schema: the official client's structured outputs, and hostile schemas."""
 
 from __future__ import annotations
 
@@ -58,12 +58,14 @@ def client(server: Serving) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0, timeout=60)
 
 
-def asked(question: str) -> Any:
+def conversation(question: str) -> Any:
     return [{"role": "user", "content": question}]
 
 
-def test_the_official_client_gets_its_own_classes(client: openai.OpenAI) -> None:
-    reply = client.chat.completions.parse(model="coc", messages=asked("Which are fruit?"), response_format=Things)
+def test_official_client_parses_its_own_classes(client: openai.OpenAI) -> None:
+    reply = client.chat.completions.parse(
+        model="coc", messages=conversation("Which are fruit?"), response_format=Things
+    )
     found = reply.choices[0].message.parsed
     assert found is not None and [(thing.name, thing.is_fruit) for thing in found.things] == [
         ("apple", True),
@@ -72,20 +74,20 @@ def test_the_official_client_gets_its_own_classes(client: openai.OpenAI) -> None
     response = client.responses.parse(model="coc", input="Which are fruit?", text_format=Things)
     assert response.output_parsed == found
     with client.chat.completions.stream(
-        model="coc", messages=asked("Which are fruit?"), response_format=Things
+        model="coc", messages=conversation("Which are fruit?"), response_format=Things
     ) as stream:
         assert stream.get_final_completion().choices[0].message.parsed == found
 
 
-def test_what_does_not_fit_is_no_answer(client: openai.OpenAI) -> None:
-    reply = client.chat.completions.parse(model="coc", messages=asked("What else?"), response_format=Things)
-    said = reply.choices[0].message
-    assert said.parsed is None and said.refusal is not None and "does not fit" in said.refusal
+def test_answer_that_does_not_fit_is_a_refusal(client: openai.OpenAI) -> None:
+    reply = client.chat.completions.parse(model="coc", messages=conversation("What else?"), response_format=Things)
+    message = reply.choices[0].message
+    assert message.parsed is None and message.refusal is not None and "does not fit" in message.refusal
 
 
 def answered(server: Serving, question: str, schema: Any) -> Any:
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    body = {"model": "coc", "messages": asked(question), "response_format": wanted}
+    body = {"model": "coc", "messages": conversation(question), "response_format": wanted}
     return server.client.post("/v1/chat/completions", json=body)
 
 
@@ -99,10 +101,10 @@ def test_the_content_is_json(server: Serving) -> None:
     assert content(answered(server, "A word?", {})) == "hello"
 
 
-def test_what_is_cut_is_said_to_be(server: Serving, client: openai.OpenAI) -> None:
+def test_truncated_answers_are_marked(server: Serving, client: openai.OpenAI) -> None:
     assert answered(server, "Much?", {}).json()["choices"][0]["finish_reason"] == "length"
     with pytest.raises(openai.LengthFinishReasonError):
-        client.chat.completions.parse(model="coc", messages=asked("Much?"), response_format=RootModel[list[str]])
+        client.chat.completions.parse(model="coc", messages=conversation("Much?"), response_format=RootModel[list[str]])
     response = client.responses.create(model="coc", input="Much?", text={"format": {"type": "json_object"}})
     assert response.status == "incomplete" and response.incomplete_details is not None
     events = list(client.responses.create(model="coc", input="Much?", stream=True))
@@ -138,10 +140,10 @@ def test_schemas_that_are_refused(server: Serving, schema: dict[str, Any], why: 
 
 
 @pytest.mark.parametrize("levels", [3000, 50_000])
-def test_schemas_without_bottom(server: Serving, levels: int) -> None:
+def test_deeply_nested_schemas_are_refused(server: Serving, levels: int) -> None:
     schema = '{"items": ' * levels + "{}" + "}" * levels
     wanted = {"type": "json_schema", "json_schema": {"schema": "SCHEMA"}}
-    body = json.dumps({"model": "coc", "messages": asked("x"), "response_format": wanted})
+    body = json.dumps({"model": "coc", "messages": conversation("x"), "response_format": wanted})
     reply = server.client.post(
         "/v1/chat/completions",
         content=body.replace('"SCHEMA"', schema),
@@ -167,8 +169,8 @@ def test_schemas_without_bottom(server: Serving, levels: int) -> None:
     ],
     ids=["pattern", "messages", "recursion", "large"],
 )
-def test_schemas_that_mean_harm_cost_little(server: Serving, question: str, schema: dict[str, Any]) -> None:
-    """The answer does not fit, or nobody knows in time; the server goes on meanwhile, and after."""
+def test_hostile_schemas_cost_little(server: Serving, question: str, schema: dict[str, Any]) -> None:
+    """The answer does not fit, or its check times out; the server remains responsive."""
     with concurrent.futures.ThreadPoolExecutor() as pool:
         reply = pool.submit(answered, server, question, schema)
         while not reply.done():
@@ -176,8 +178,8 @@ def test_schemas_that_mean_harm_cost_little(server: Serving, question: str, sche
             assert server.client.get("/healthz").status_code == 200
             assert time.monotonic() - began < 5
             time.sleep(0.05)
-    said = reply.result().json()["choices"][0]["message"]
-    assert said["content"] is None and "does not fit" in said["refusal"]
+    message = reply.result().json()["choices"][0]["message"]
+    assert message["content"] is None and "does not fit" in message["refusal"]
 
 
 @pytest.mark.parametrize(
@@ -199,14 +201,14 @@ def test_schemas_that_mean_harm_cost_little(server: Serving, question: str, sche
     ],
     ids=str,
 )  # fmt: skip
-def test_what_a_schema_means(schema: dict[str, Any], good: Any, bad: Any) -> None:
+def test_schema_keywords(schema: dict[str, Any], good: Any, bad: Any) -> None:
     kind = answer_type_of(schema)
     assert kind is not None and kind.read(good) == good
     with pytest.raises(Misfit):
         kind.read(bad)
 
 
-def test_long_texts_and_many_parts_are_no_harm() -> None:
+def test_large_answers_fit_their_schema() -> None:
     kind = answer_type_of(Things.model_json_schema())
     much = {"things": [{"name": "n" * 500, "is_fruit": True, "parts": []}] * 500, "mood": "calm", "code": "A-1"}
     assert kind is not None and kind.read(much) == much

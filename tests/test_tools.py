@@ -1,4 +1,4 @@
-"""Tools: functions of the user's, run on the host, called by programs."""
+"""Tools: functions of the user that run on the host and that programs call."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def price_of(item: str, count: int = 1) -> float:
     return {"fig": 0.5, "saw": 12.0}[item] * count
 
 
-def test_a_tool_runs_on_the_host_and_the_trace_says_so() -> None:
+def test_tool_runs_on_the_host_and_is_in_the_trace() -> None:
     result = run("total = price_of('fig', count=4) + price_of('saw')\nanswer = total", tools=[price_of])
     assert result.answer == 14.0
     assert [(step.by, step.call) for step in result.trace.steps if step.by != "python"] == [
@@ -43,7 +43,7 @@ def test_async_tools_and_models_side_by_side() -> None:
     assert result.answer == ("rain in Oslo", "sad")
 
 
-def test_an_error_is_the_programs_to_handle() -> None:
+def test_program_can_handle_an_error_of_a_tool() -> None:
     program = "try:\n    p = price_of('car')\nexcept Exception as e:\n    p = str(e)\nanswer = p"
     assert run(program, tools=[price_of]).answer == "'car'"
     result = run("x = 1\nanswer = price_of('car')", tools=[price_of])
@@ -55,7 +55,7 @@ def test_an_error_is_the_programs_to_handle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "expected"),
     [
         ("price_of('fig', count='many')", "the argument 'count' does not fit"),
         ("price_of()", "missing a required argument: 'item'"),
@@ -64,10 +64,10 @@ def test_an_error_is_the_programs_to_handle() -> None:
         ("price_of('fig', count=[{'a': object()}])", "plain values"),
     ],
 )
-def test_arguments_are_checked(call: str, told: str) -> None:
+def test_arguments_are_checked(call: str, expected: str) -> None:
     result = run(f"answer = {call}", tools=[price_of])
     assert result.error is not None
-    assert told in result.error.message
+    assert expected in result.error.message
 
 
 def test_a_lone_surrogate_is_an_argument_that_does_not_fit() -> None:
@@ -83,7 +83,7 @@ def test_a_lone_surrogate_is_an_argument_that_does_not_fit() -> None:
     assert "the argument 'order' does not fit" in result.error.message
 
 
-def test_numbers_of_any_length_are_arguments() -> None:
+def test_arguments_may_be_long_numbers() -> None:
     def bits(x: int) -> int:
         return x.bit_length()
 
@@ -92,7 +92,7 @@ def test_numbers_of_any_length_are_arguments() -> None:
     assert result.answer == (10**5000).bit_length()
 
 
-def test_results_are_bounded_and_data() -> None:
+def test_results_are_plain_data_of_limited_size() -> None:
     @dataclass
     class Trip:
         city: str
@@ -117,7 +117,7 @@ def test_results_are_bounded_and_data() -> None:
     assert run("answer = facts()['when'].year", tools=tools).answer == 2024
 
 
-def test_moments_have_offsets() -> None:
+def test_datetimes_keep_their_offsets() -> None:
     moment = datetime.datetime(2024, 7, 1, 10, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
 
     def when() -> Any:
@@ -131,7 +131,7 @@ def test_moments_have_offsets() -> None:
     assert run("answer = odd()", tools=[odd]).error is None  # as text, as in a record
 
 
-def test_results_that_hold_themselves() -> None:
+def test_cyclic_results_are_refused() -> None:
     def cyclic() -> Any:
         held: list[Any] = []
         held.append({"in": held})
@@ -142,7 +142,7 @@ def test_results_that_hold_themselves() -> None:
     assert "which a program cannot get" in result.error.message
 
 
-def test_a_tool_wins_over_the_library_and_the_program_over_the_tool() -> None:
+def test_tools_override_the_library_and_programs_override_tools() -> None:
     def sqrt(x: float) -> str:
         return "mine"
 
@@ -152,10 +152,10 @@ def test_a_tool_wins_over_the_library_and_the_program_over_the_tool() -> None:
 
 
 def test_approval() -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def refuse(used: Tool, call: str) -> bool:
-        asked.append(call)
+        requests.append(call)
         return False
 
     async def allow(used: Tool, call: str) -> bool:
@@ -163,44 +163,44 @@ def test_approval() -> None:
 
     box = Toolbox.of([price_of], approve=refuse)
     result = run("answer = price_of('fig')", tools=box)
-    assert asked == ["price_of('fig')"]
+    assert requests == ["price_of('fig')"]
     assert result.error is not None
     assert result.error.message == "price_of was not approved"
     assert run("answer = price_of('fig')", tools=Toolbox.of([price_of], approve=allow)).answer == 0.5
 
 
-def test_what_is_approved_is_what_is_called_whatever_the_guest_says() -> None:
-    asked: list[str] = []
+def test_approval_shows_the_actual_arguments() -> None:
+    requests: list[str] = []
 
     def refuse(used: Tool, call: str) -> bool:
-        asked.append(call)
+        requests.append(call)
         return False
 
-    lie = Pause("call", "price_of('fig')", "price_of", ("saw",), {"count": 9}, (), 1, None, Program(""), None)
-    answered = asyncio.run(Toolbox.of([price_of], approve=refuse).around(Table([])).answer(lie))
+    forged = Pause("call", "price_of('fig')", "price_of", ("saw",), {"count": 9}, (), 1, None, Program(""), None)
+    answered = asyncio.run(Toolbox.of([price_of], approve=refuse).around(Table([])).answer(forged))
     assert answered.error == "price_of was not approved"
-    assert asked == ["price_of('saw', count=9)"]
+    assert requests == ["price_of('saw', count=9)"]
 
 
 def approved(call: str, *functions: Callable[..., Any]) -> str:
-    asked: list[str] = []
+    requests: list[str] = []
 
-    def allow(used: Tool, told: str) -> bool:
-        asked.append(told)
+    def allow(used: Tool, shown: str) -> bool:
+        requests.append(shown)
         return True
 
     result = run(f"answer = {call}", tools=Toolbox.of(functions, approve=allow))
-    return asked[0] if asked else str(result.error)
+    return requests[0] if requests else str(result.error)
 
 
-def test_whoever_approves_sees_every_argument() -> None:
+def test_approval_shows_every_argument() -> None:
     def pay(note: Any, to: str, amount: Any = 0, *more: Any) -> str:
         return "paid"
 
-    told = approved("pay('x' * 250_000, 'mallory', 9)", pay)
-    assert told.startswith("pay('xxx") and told.endswith("xxx', 'mallory', 9)") and "more characters" in told
-    told = approved("pay([{'note': 'n' * 150, 'to': 'eve'}, 10**5000], 'mallory')", pay)
-    assert "'to': 'eve'" in told and "0x" in told and told.endswith(", 'mallory')")
+    shown = approved("pay('x' * 250_000, 'mallory', 9)", pay)
+    assert shown.startswith("pay('xxx") and shown.endswith("xxx', 'mallory', 9)") and "more characters" in shown
+    shown = approved("pay([{'note': 'n' * 150, 'to': 'eve'}, 10**5000], 'mallory')", pay)
+    assert "'to': 'eve'" in shown and "0x" in shown and shown.endswith(", 'mallory')")
     assert "103 arguments are too many to approve" in approved("pay(1, 'mallory', 2, *range(100))", pay)
 
 
@@ -210,8 +210,8 @@ class Order:
     secret: bytes = field(repr=False)
 
 
-def test_what_is_approved_is_what_is_called_after_conversion() -> None:
-    """A program sends plain values; the function gets what its annotations make of them."""
+def test_approval_shows_converted_arguments() -> None:
+    """A program sends plain values; the host converts them to the annotated types before the call."""
     got: list[Any] = []
 
     def send(data: bytes, day: datetime.date | None = None, *rest: set[int]) -> int:
@@ -232,7 +232,7 @@ def test_what_is_approved_is_what_is_called_after_conversion() -> None:
     assert len(got) == 4
 
 
-def test_a_long_call_can_be_seen_whole() -> None:
+def test_long_call_can_be_shown_in_full() -> None:
     seen: list[str] = []
 
     def approve(used: Tool, call: ShownCall) -> bool:
@@ -244,7 +244,7 @@ def test_a_long_call_can_be_seen_whole() -> None:
     assert seen[1] == f"price_of({'a' * 5000 + '; rm -rf /' + 'b' * 5000!r})"
 
 
-def test_the_name_of_an_argument_is_a_name() -> None:
+def test_argument_names_are_identifiers() -> None:
     def send(**fields: Any) -> str:
         return "sent"
 
@@ -268,7 +268,7 @@ def test_read_only() -> None:
     assert not Toolbox.of([look]).has_effects
 
 
-def test_the_model_is_told_of_tools() -> None:
+def test_prompt_describes_the_tools() -> None:
     lm = ScriptedLM(["```python\nanswer = price_of('fig')\n```"])
     assert solve("What does a fig cost?", lm, tools=[price_of]).answer == 0.5
     prompt = lm.requests[0][-1].content
@@ -276,7 +276,7 @@ def test_the_model_is_told_of_tools() -> None:
     assert "The price of so many of an item, in euros." in prompt
 
 
-def test_a_repaired_program_does_nothing_twice() -> None:
+def test_repair_does_not_repeat_effects() -> None:
     done: list[str] = []
 
     def send(to: str) -> int:
@@ -293,7 +293,7 @@ def test_a_repaired_program_does_nothing_twice() -> None:
 
 
 class Paying:
-    """Tools that pay, each in a way that an attempt may not hear of."""
+    """Tools that pay, but whose reply may not reach the program."""
 
     def __init__(self) -> None:
         self.paid: list[Any] = []
@@ -327,7 +327,7 @@ class Paying:
         ("euros", "pay(10**5000)\nanswer = 1", "pay(5)\nanswer = 1 + 1", [(5.0, "EUR")]),
     ],
 )
-def test_what_may_have_taken_effect_is_not_done_again(name: str, first: str, second: str, paid: list[Any]) -> None:
+def test_possible_effects_are_not_repeated(name: str, first: str, second: str, paid: list[Any]) -> None:
     paying = Paying()
     replies = [f"```python\n{first}\n```", f"```python\n{second}\n```"]
     used = tool(getattr(paying, name), name="pay")
@@ -335,7 +335,7 @@ def test_what_may_have_taken_effect_is_not_done_again(name: str, first: str, sec
     assert paying.paid == paid
 
 
-def test_a_call_that_takes_too_long_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_that_timed_out_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     paid: list[int] = []
 
     async def pay(x: int) -> None:
@@ -349,7 +349,7 @@ def test_a_call_that_takes_too_long_is_not_made_again(monkeypatch: pytest.Monkey
     assert paid == [5]
 
 
-def test_records_are_told_apart() -> None:
+def test_calls_with_different_records_are_distinguished() -> None:
     @dataclass
     class Order:
         item: str
@@ -369,7 +369,7 @@ def test_records_are_told_apart() -> None:
     assert (result.answer, sent) == (["saw", "fig"], ["fig", "saw"])
 
 
-def test_what_changes_nothing_is_tried_again_after_a_failure() -> None:
+def test_read_only_tool_is_called_again_after_a_failure() -> None:
     tried: list[int] = []
 
     @read_only
@@ -384,15 +384,15 @@ def test_what_changes_nothing_is_tried_again_after_a_failure() -> None:
     assert len(tried) == 2
 
 
-def test_the_next_rung_does_nothing_twice() -> None:
+def test_next_rung_does_not_repeat_effects() -> None:
     sent: list[str] = []
 
     def send(to: str) -> int:
         sent.append(to)
         return len(sent)
 
-    async def rung(asked: Inquiry) -> AsyncIterator[Event]:
-        async for event in asked.remembering().run("send('Ann')\nanswer = 1 / 0", Table([])):
+    async def rung(inquiry: Inquiry) -> AsyncIterator[Event]:
+        async for event in inquiry.remembering().run("send('Ann')\nanswer = 1 / 0", Table([])):
             yield event
 
     solve("Send it.", ScriptedLM([]), tools=[send], method=ladder({"one": rung, "two": rung}))
@@ -403,7 +403,7 @@ def paused(name: str, *args: Any, **kwargs: Any) -> Pause:
     return Pause("call", f"{name}()", name, args, kwargs, (), 1, None, Program(""), None)
 
 
-def test_a_call_that_was_interrupted_is_not_made_again() -> None:
+def test_interrupted_call_is_not_repeated() -> None:
     paid: list[int] = []
 
     async def pay(x: int) -> str:
@@ -423,7 +423,7 @@ def test_a_call_that_was_interrupted_is_not_made_again() -> None:
     assert paid == [5]
 
 
-def test_equal_calls_at_once_have_results_of_their_own() -> None:
+def test_concurrent_equal_calls_have_their_own_results() -> None:
     started: list[int] = []
 
     async def slow(x: int) -> int:
@@ -444,16 +444,16 @@ def test_equal_calls_at_once_have_results_of_their_own() -> None:
     assert asyncio.run(twice()) == [[1, 2], [1, 2]]
 
 
-def test_votes_and_effects_do_not_go_together() -> None:
+def test_votes_refuse_tools_with_effects() -> None:
     lm = ScriptedLM([])
-    with pytest.raises(InputError, match="not with tools that have effects"):
+    with pytest.raises(InputError, match="not possible with tools that have effects"):
         solve("What?", lm, tools=[price_of], method=compose("coc", votes=3))
     lm = ScriptedLM(["```python\nanswer = price_of('fig')\n```"] * 3)
     harmless = tool(price_of, has_effect=False)
     assert solve("What?", lm, tools=[harmless], method=compose("coc", votes=3)).answer == 0.5
 
 
-def test_what_is_no_tool() -> None:
+def test_invalid_tools_are_refused() -> None:
     with pytest.raises(InputError, match="a tool is a function"):
         run("answer = 1", tools=[3])  # type: ignore[list-item]
     with pytest.raises(InputError, match="same name"):
@@ -496,13 +496,13 @@ def test_cancelling_while_a_tool_runs(function: Callable[[], Any]) -> None:
 
     started = time.monotonic()
     assert asyncio.run(cancel()) < 5
-    assert time.monotonic() - started < 10  # nor does anything wait for it afterwards
+    assert time.monotonic() - started < 10  # the end of the event loop does not wait for the tool either
 
 
 @pytest.mark.parametrize(
     "error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), ValueError("no"), TimeoutError("no reply")]
 )
-def test_whatever_a_tool_raises_is_the_programs(error: BaseException) -> None:
+def test_any_exception_of_a_tool_reaches_the_program(error: BaseException) -> None:
     def fail() -> None:
         raise error
 
@@ -511,7 +511,7 @@ def test_whatever_a_tool_raises_is_the_programs(error: BaseException) -> None:
     assert type(error).__name__ in (result.error.type, *result.error.message.split())
 
 
-def test_nothing_twice_over_several_repairs_however_it_is_written() -> None:
+def test_several_repairs_do_not_repeat_effects() -> None:
     done: list[str] = []
 
     def send(to: str) -> int:

@@ -1,6 +1,6 @@
-"""Documents that are tests: traces/*.md show a program, the values of its holes, and the trace a reader sees.
+"""Documents that are tests: traces/*.md show programs, the values of their holes, and the traces that users see.
 
-`python tests/test_traces.py` writes the traces anew after a change that is meant; read the difference.
+After an intended change, `python tests/test_traces.py` rewrites the traces; review the diff.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         assert list(Page().trace(again)) == list(Page().trace(trace))
 
 
-def test_half_characters_are_written_out(tmp_path: Path) -> None:
+def test_lone_surrogates_are_escaped(tmp_path: Path) -> None:
     events: list[Any] = [
         Call("ask \udce9", "reply \ud800"),
         Answer("answered", "x", "text \udfff", votes={"\udc80": 1}),
     ]
     Trace("question \udce9", {"n": "\ud800"}, {}, events).write(tmp_path / "t.jsonl")
     again = Trace.read(tmp_path / "t.jsonl")
-    assert (again.question, again.inputs) == ("question \udce9", {"n": "\ud800"})  # tagged: as they were
+    assert (again.question, again.inputs) == ("question \udce9", {"n": "\ud800"})  # tagged, so unchanged
     assert (again.calls[0].prompt, again.calls[0].reply) == ("ask \\udce9", "reply \\ud800")
     assert again.answer is not None
     assert (again.answer.text, again.answer.votes) == ("text \\udfff", {"\\udc80": 1})
@@ -96,7 +96,7 @@ CALL = b'{"event":"call","prompt":"","reply":""}'
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "expected"),
     [
         ([HEADER.replace(b"1,", b"2,"), CALL], r"unsupported trace version 2 \(expected 1\)"),
         ([CALL], "line 1: .*a trace starts with one header line"),
@@ -105,13 +105,13 @@ CALL = b'{"event":"call","prompt":"","reply":""}'
     ],
     ids=["another version", "no header", "two headers", "nothing"],
 )
-def test_a_trace_has_one_header_of_this_version(lines: list[bytes], told: str) -> None:
+def test_a_trace_has_one_header_of_this_version(lines: list[bytes], expected: str) -> None:
     assert len(Trace.parse([HEADER, CALL]).calls) == 1
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(TraceError, match=expected):
         Trace.parse(lines)
 
 
-def write_anew() -> None:
+def rewrite() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
 
@@ -124,4 +124,4 @@ def write_anew() -> None:
 
 
 if __name__ == "__main__":
-    write_anew()
+    rewrite()

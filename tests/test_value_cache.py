@@ -1,4 +1,4 @@
-"""Values and programs kept between runs: what is asked once, what is asked again, and files that cannot be used."""
+"""Values and programs cached between runs: what is reused, what is requested again, and unusable files."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ BBH = ROOT.parent / "shared" / "cases" / "bbh.jsonl"
 
 
 class Model(LM):
-    """Answers every call by its text, and counts."""
+    """Answers every call by its text, and keeps the prompts."""
 
     in_flight = 8
 
     def __init__(self, name: str = "model", version: str = "", values: dict[str, Any] | None = None) -> None:
-        self.name, self.version, self.asked, self._values = name, version, list[str](), values
+        self.name, self.version, self.prompts, self._values = name, version, list[str](), values
 
     async def complete(self, messages: Sequence[Message], n: int = 1, **options: Any) -> list[Completion]:
         last = messages[-1].content
-        self.asked.append(last)
-        await asyncio.sleep(0.001 * (len(self.asked) % 5))  # so that calls come back in another order
+        self.prompts.append(last)
+        await asyncio.sleep(0.001 * (len(self.prompts) % 5))  # so that calls come back in another order
         if "delta state:" not in last:
             return [Completion(f"```python\n{PROGRAM}\n```", Usage(requests=1, prompt_tokens=9))] * n
         calls = [line.partition(": ")[2] for line in last.split("\n") if line.startswith("call")]
         keys = ["value"] if "\ncall: " in f"\n{last}" else [str(number) for number in range(1, len(calls) + 1)]
-        said = {key: self._value(call) for key, call in zip(keys, calls, strict=True)}
-        return [Completion(json.dumps(said), Usage(requests=1, prompt_tokens=5))] * n
+        reply = {key: self._value(call) for key, call in zip(keys, calls, strict=True)}
+        return [Completion(json.dumps(reply), Usage(requests=1, prompt_tokens=5))] * n
 
     def _value(self, call: str) -> Any:
         return "saw" not in call if self._values is None else self._values[call]
@@ -58,13 +58,13 @@ def cache(tmp_path: Path) -> ValueCache:
     return ValueCache(tmp_path / "cache")
 
 
-def test_a_repeated_run_asks_nothing_and_says_so(cache: ValueCache, tmp_path: Path) -> None:
+def test_repeated_run_sends_no_request_and_marks_cached_values(cache: ValueCache, tmp_path: Path) -> None:
     lm = Model()
     first = solve("Which are fruit?", lm, cache=cache)
-    assert (first.answer, len(lm.asked), first.usage.requests) == (["fig", "kiwi"], 4, 4)
+    assert (first.answer, len(lm.prompts), first.usage.requests) == (["fig", "kiwi"], 4, 4)
     cache.close()
     again = solve("Which are fruit?", lm, cache=ValueCache(tmp_path / "cache"))
-    assert (again.answer, len(lm.asked), again.usage.requests) == (["fig", "kiwi"], 4, 0)
+    assert (again.answer, len(lm.prompts), again.usage.requests) == (["fig", "kiwi"], 4, 0)
     assert [call.is_cached for call in again.trace.calls] == [True]
     assert [step.how for step in again.trace.steps if step.by == "lm"] == ["cached"] * 3
     assert replay(again.trace).is_same
@@ -94,26 +94,26 @@ def test_what_a_value_depends_on(cache: ValueCache, changed: dict[str, Any]) -> 
         "inputs": {},
     }
 
-    def asked(program: str, lm: Model, judging: Judging, **options: Any) -> int:
-        before = len(lm.asked)
+    def requests(program: str, lm: Model, judging: Judging, **options: Any) -> int:
+        before = len(lm.prompts)
         assert run(program, cache.emulator(lm, judging), **options).answer == ["fig", "kiwi"]
-        return len(lm.asked) - before
+        return len(lm.prompts) - before
 
-    assert (asked(**given), asked(**given)) == (3, 0)
-    assert asked(**{**given, **changed}) == 3
-    assert asked(**given) == 0
+    assert (requests(**given), requests(**given)) == (3, 0)
+    assert requests(**{**given, **changed}) == 3
+    assert requests(**given) == 0
 
 
-def test_a_file_that_changed_is_not_the_same(cache: ValueCache, tmp_path: Path) -> None:
+def test_changed_file_invalidates_its_values(cache: ValueCache, tmp_path: Path) -> None:
     lm, data = Model(), tmp_path / "data.txt"
-    for content, asked in (("a", 3), ("a", 3), ("ab", 6)):
+    for content, count in (("a", 3), ("a", 3), ("ab", 6)):
         if not data.exists() or data.read_text() != content:
             data.write_text(content)
         run(PROGRAM, cache.emulator(lm), reads=(str(data),))
-        assert len(lm.asked) == asked
+        assert len(lm.prompts) == count
 
 
-def test_calls_that_are_asked_again_have_values_of_their_own(cache: ValueCache) -> None:
+def test_repeated_calls_are_cached_separately_without_sharing(cache: ValueCache) -> None:
     values = iter(range(100))
 
     class Counting(Model):
@@ -125,10 +125,10 @@ def test_calls_that_are_asked_again_have_values_of_their_own(cache: ValueCache) 
     first = run(program, cache.emulator(lm), share=False)
     assert sorted(first.answer) == [0, 1, 2]
     again = run(program, cache.emulator(lm), share=False)
-    assert (again.answer, len(lm.asked)) == (first.answer, 3)
+    assert (again.answer, len(lm.prompts)) == (first.answer, 3)
 
 
-def test_objects_that_look_alike_have_values_of_their_own(cache: ValueCache) -> None:
+def test_objects_that_look_alike_are_cached_separately(cache: ValueCache) -> None:
     program = (
         "class Thing:\n    def __init__(self, n): self.n = n\n    def __repr__(self): return 'thing'\n"
         "answer = [str(name_of(Thing(n))) for n in range(3)]"
@@ -142,15 +142,15 @@ def test_objects_that_look_alike_have_values_of_their_own(cache: ValueCache) -> 
     lm = Naming()
     for _ in range(2):
         assert run(program, cache.emulator(lm)).answer == ["a", "b", "c"]
-    assert len(lm.asked) == 3
+    assert len(lm.prompts) == 3
 
 
-def test_large_inputs_are_told_apart(cache: ValueCache) -> None:
+def test_large_inputs_are_distinguished(cache: ValueCache) -> None:
     lm = Model()
-    for letter, asked in (("a", 1), ("a", 1), ("b", 2)):
-        inputs = {"one": letter * 4_000_000, "two": "x" * 4_000_000}  # together more than one value may be
+    for letter, count in (("a", 1), ("a", 1), ("b", 2)):
+        inputs = {"one": letter * 4_000_000, "two": "x" * 4_000_000}  # together larger than one value may be
         assert run("answer = bool(is_fruit('fig'))", cache.emulator(lm), inputs=inputs).answer is True
-        assert len(lm.asked) == asked
+        assert len(lm.prompts) == count
 
 
 def test_votes_cascades_and_rows(cache: ValueCache) -> None:
@@ -158,26 +158,26 @@ def test_votes_cascades_and_rows(cache: ValueCache) -> None:
     for _ in range(2):
         result = run(PROGRAM, cache.emulator(Cascade([small, large])))
         assert {step.model for step in result.trace.steps if step.by == "lm"} == {"large"}
-    assert (len(small.asked), len(large.asked)) == (3, 3)
+    assert (len(small.prompts), len(large.prompts)) == (3, 3)
     lm = Model("rows")
     batched = Batched(lm, 4)
     first = run(PROGRAM, cache.emulator(batched))
     assert (first.answer, run(PROGRAM, cache.emulator(batched)).answer) == (["fig", "kiwi"],) * 2
-    assert len(lm.asked) == 1
+    assert len(lm.prompts) == 1
     voter = Model("voter")
     for _ in range(2):
         assert solve("Which?", voter, cache=cache, method=compose(votes=3)).answer == ["fig", "kiwi"]
-    assert len(voter.asked) == 6  # three programs, three values that they share
+    assert len(voter.prompts) == 6  # three programs, three values that they share
 
 
-def test_tables_and_functions_are_not_kept(cache: ValueCache, tmp_path: Path) -> None:
+def test_values_of_tables_and_functions_are_not_cached(cache: ValueCache, tmp_path: Path) -> None:
     for value in (True, False):
         assert run("answer = is_fruit('fig')", cache.emulator({"is_fruit('fig')": value})).answer is value
         assert run("answer = is_fruit('fig')", cache.emulator(lambda pause, value=value: value)).answer is value
 
 
 @pytest.mark.skipif(not BBH.exists(), reason="the recorded BBH programs are not here")
-def test_a_second_evaluation_of_the_recorded_programs_asks_nothing(cache: ValueCache) -> None:
+def test_second_evaluation_of_recorded_programs_sends_no_request(cache: ValueCache) -> None:
     records = [json.loads(line) for line in BBH.read_text(encoding="utf-8").splitlines()]
     records = [record for record in records if record["calls"]]
     assert len(records) == 41
@@ -190,9 +190,9 @@ def test_a_second_evaluation_of_the_recorded_programs_asks_nothing(cache: ValueC
                 lm = Recorded(values)
                 result = run(record["program"], cache.emulator(lm), sandbox=jail)
                 answers[-1].append((result.reason, json.dumps(result.trace.answer.value if result.trace.answer else 0)))
-                answers[-1].append(len(lm.asked))
-    asked = [sum(part for part in told if isinstance(part, int)) for told in answers]
-    assert asked[0] > 150 and asked[1] == 0
+                answers[-1].append(len(lm.prompts))
+    requests = [sum(part for part in outcomes if isinstance(part, int)) for outcomes in answers]
+    assert requests[0] > 150 and requests[1] == 0
     assert [part for part in answers[0] if not isinstance(part, int)] == [
         part for part in answers[1] if not isinstance(part, int)
     ]
@@ -211,7 +211,7 @@ class Recorded(Model):
 # --- the file -----------------------------------------------------------------------------------------------------
 
 
-def test_the_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
+def test_size_is_bounded_and_the_oldest_rows_are_removed_first(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
     store = ReplyStore(path, max_bytes=1_000_000)
     for number in range(3000):
@@ -227,7 +227,7 @@ def test_the_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
         ReplyStore(path, max_bytes=1)
 
 
-def test_a_row_that_was_changed_is_not_used(tmp_path: Path) -> None:
+def test_damaged_row_is_not_used(tmp_path: Path) -> None:
     path = tmp_path / "replies.sqlite"
     store = ReplyStore(path)
     store.put(b"a", b"true")
@@ -248,7 +248,7 @@ def test_values_in_the_file_are_checked(cache: ValueCache) -> None:
         store._file.execute("DELETE FROM kept")
         store.put(key, data)
         assert run("answer = is_fruit('fig')", cache.emulator(lm)).answer is True
-    assert len(lm.asked) == 4
+    assert len(lm.prompts) == 4
 
 
 def program_and_script(tmp_path: Path) -> list[str]:
@@ -262,11 +262,11 @@ def program_and_script(tmp_path: Path) -> list[str]:
 def test_the_command(tmp_path: Path) -> None:
     command = [*program_and_script(tmp_path), "--cache", str(tmp_path / "new" / "cache")]
     for cached in (0, 3):
-        told = json.loads(coc(*command).stdout)
-        assert (told["value"], told["cached"]) == (["fig", "kiwi"], cached)
+        output = json.loads(coc(*command).stdout)
+        assert (output["value"], output["cached"]) == (["fig", "kiwi"], cached)
     (tmp_path / "new" / "cache" / "replies.sqlite").write_bytes(b"this is no database" * 1000)
     done = coc(*command)
-    assert json.loads(done.stdout)["cached"] == 0  # set aside, and begun anew
+    assert json.loads(done.stdout)["cached"] == 0  # the damaged file is set aside
     assert "replies.sqlite is damaged: it was renamed to replies.sqlite.damaged-" in done.stderr
     done = coc(*command[:-1], tmp_path / "program.py")
     assert done.returncode == 2 and "is not a directory" in done.stderr
@@ -275,7 +275,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def in_child(work: Callable[[], bool]) -> bool:
-    """Whether work in a forked process, which may change its limits and its user, went well."""
+    """Do work in a forked process, which may change its limits and its user; return whether it succeeded."""
     child = os.fork()
     if not child:
         is_good = False
@@ -286,8 +286,8 @@ def in_child(work: Callable[[], bool]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def test_a_disk_that_was_full_before(tmp_path: Path) -> None:
-    """The error says why nothing can be kept, though an empty file was begun."""
+def test_error_on_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
+    """The error states the cause, not that the new file has no table."""
 
     def work() -> bool:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -301,22 +301,22 @@ def test_a_disk_that_was_full_before(tmp_path: Path) -> None:
     assert in_child(work)
 
 
-def test_a_full_disk_costs_no_answer(tmp_path: Path) -> None:
+def test_full_disk_does_not_affect_answers(tmp_path: Path) -> None:
     def work() -> bool:
         warnings: list[str] = []
         lm, store = Model(), ReplyStore(tmp_path / "cache" / "replies.sqlite", warn=warnings.append)
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         for number in range(100):
             store.put(b"%d" % number, b"x" * 4000)
-        told = "nothing more is kept in" in warnings[0] and len(warnings) == 1
+        is_warned = "nothing more is kept in" in warnings[0] and len(warnings) == 1
         with ValueCache(tmp_path / "cache", warn=warnings.append) as cache:
             answer = run(PROGRAM, cache.emulator(lm), sandbox="none").answer
-        return told and store.get(b"0") == b"x" * 4000 and store.get(b"99") is None and answer == ["fig", "kiwi"]
+        return is_warned and store.get(b"0") == b"x" * 4000 and store.get(b"99") is None and answer == ["fig", "kiwi"]
 
     assert in_child(work)
 
 
-def test_a_directory_that_is_read_only() -> None:
+def test_read_only_directory_can_be_used() -> None:
     """As another user, because nothing is read-only for root."""
 
     def work() -> bool:
@@ -325,8 +325,10 @@ def test_a_directory_that_is_read_only() -> None:
         warnings: list[str] = []
         store = ReplyStore(place / "replies.sqlite", warn=warnings.append)
         store.put(b"new", b"x")
-        told = warnings == [f"{place}/replies.sqlite cannot be written: stored replies are used, and none are added"]
-        return told and store.get(b"key") == b"value" and store.get(b"new") is None
+        is_warned = warnings == [
+            f"{place}/replies.sqlite cannot be written: stored replies are used, and none are added"
+        ]
+        return is_warned and store.get(b"key") == b"value" and store.get(b"new") is None
 
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory) / "cache"
@@ -341,7 +343,7 @@ def test_a_directory_that_is_read_only() -> None:
         assert is_good
 
 
-def test_what_is_no_cache(tmp_path: Path) -> None:
+def test_cache_must_be_a_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="is not a directory"):
         ValueCache(tmp_path / "file")

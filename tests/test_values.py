@@ -1,4 +1,4 @@
-"""The value language: there and back, in one documented form, bounded and never evaluated."""
+"""The format of values: round trips, one documented form per value, limits, and nothing is evaluated."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ TAGGED: list[tuple[Any, Any]] = [
 ]
 
 
-def test_a_zone_is_no_data() -> None:
+def test_values_with_time_zones_are_opaque() -> None:
     zone = zoneinfo.ZoneInfo("Europe/Berlin")
     for moment in (datetime.datetime(2024, 2, 14, 10, tzinfo=zone), datetime.time(10, tzinfo=zone)):
-        told = {"$object": {"type": type(moment).__name__, "text": "seen"}}
-        assert encode([moment], brief=lambda part: "seen") == [told]
+        expected = {"$object": {"type": type(moment).__name__, "text": "seen"}}
+        assert encode([moment], brief=lambda part: "seen") == [expected]
 
 
 @pytest.mark.parametrize(("value", "form"), TAGGED, ids=lambda item: repr(item)[:30])
@@ -97,13 +97,13 @@ values = st.recursive(
 )
 
 
-# How long an example takes depends on what else the machine does.
+# The time of an example depends on the load of the machine.
 settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any speed")
 
 
 @given(values)
-def test_any_value_comes_back(value: Any) -> None:
+def test_any_value_survives_a_round_trip(value: Any) -> None:
     assert decode(json.loads(json.dumps(encode(value), allow_nan=False))) == value
 
 
@@ -141,7 +141,7 @@ def test_wrong_forms(form: Any) -> None:
         decode(form)
 
 
-def test_what_the_language_lacks_is_only_named() -> None:
+def test_unsupported_objects_are_only_named() -> None:
     assert decode(encode(object())) == Opaque("object", "<object>")
     nested: list[Any] = []
     nested.append(nested)
@@ -194,13 +194,13 @@ def test_record_is_a_dict_with_attributes() -> None:
         _ = record.owner
 
 
-# --- values that are made to take long ----------------------------------------------------------------------------
+# --- values that are crafted to be slow ---------------------------------------------------------------------------
 
 
 def colliding(bits: int, length: int) -> list[int]:
     """Different numbers whose places in a dict of 2**bits entries form one chain: each walks all of it."""
     mask, total = 2**bits - 1, 2**bits * 2 // 3
-    position, place = [0] * 2**bits, 0  # on the way that a search takes at its end: 0, 1, 6, 31, …
+    position, place = [0] * 2**bits, 0  # in the sequence in which every search ends: 0, 1, 6, 31, …
     for number in range(2**bits):
         position[place] = number
         place = (5 * place + 1) & mask
@@ -222,8 +222,8 @@ def chain() -> list[int]:
     return colliding(12, 19)
 
 
-def steps_of(numbers: list[Any]) -> float:
-    """How long a dict of these takes, in units of one of plain numbers."""
+def relative_time(numbers: list[Any]) -> float:
+    """Return the time to build a dict of these numbers, relative to a dict of plain numbers."""
     times = []
     for keys in (numbers, list(range(len(numbers)))):
         spent = []
@@ -237,7 +237,7 @@ def steps_of(numbers: list[Any]) -> float:
 
 def test_different_hashes_that_collide_are_refused(chain: list[int]) -> None:
     assert len(set(map(hash, chain))) == len(chain)
-    assert steps_of(chain) > 20
+    assert relative_time(chain) > 20
     for number in (lambda n: n, float, lambda n: Fraction(n), Decimal):
         keys = [encode(number(n)) for n in chain]
         with pytest.raises(ValueFormatError, match="made to collide"):
@@ -297,14 +297,14 @@ def test_lists_that_become_sets_at_a_tool_are_checked(chain: list[int]) -> None:
     ],
     ids=lambda tagged: next(iter(tagged)),
 )
-def test_numbers_that_take_the_square_of_their_length_are_refused(tagged: Any) -> None:
+def test_numbers_with_quadratic_cost_are_refused(tagged: Any) -> None:
     started = time.process_time()
     with pytest.raises(ValueFormatError):
         decode(tagged)
     assert time.process_time() - started < 0.5
 
 
-def test_numbers_of_every_length_are_hashed_at_once() -> None:
+def test_long_numbers_are_hashed_quickly() -> None:
     huge = [Decimal("1e999999999999"), Decimal("7" * 1_000_000), 7**400_000, Fraction(1, 3**5000)]
     tagged = encode(set(huge))
     started = time.process_time()

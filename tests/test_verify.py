@@ -1,4 +1,4 @@
-"""Faithfulness: planted programs that are not are caught, honest ones are not flagged; parts, files, models."""
+"""Faithfulness checks: unfaithful programs are flagged, honest ones are not; scores, forged files, stated answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import faithfulness_cases as tried
+import faithfulness_cases as reviewed
 import honest_cases
 import pytest
 import question_cases
@@ -108,9 +108,9 @@ def test_honest_programs_are_not_flagged(name: str, sandbox: Sandbox) -> None:
 
 
 def verdicts_on(
-    programs: dict[str, str], sandbox: Sandbox, calls: Any = tried.CALLS, question: str = tried.QUESTION
+    programs: dict[str, str], sandbox: Sandbox, calls: Any = reviewed.CALLS, question: str = reviewed.QUESTION
 ) -> dict[str, Verdict]:
-    async def all_of_them() -> dict[str, Verdict]:
+    async def check_all() -> dict[str, Verdict]:
         found = {}
         for name, program in part([*programs.items()], 4):
             result = await arun(program, calls, sandbox=sandbox, question=question)
@@ -118,51 +118,53 @@ def verdicts_on(
             found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
         return found
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(check_all())
 
 
-def test_what_a_reviewer_planted_is_caught(sandbox: Sandbox) -> None:
-    found = verdicts_on(tried.PLANTED, sandbox)
+def test_reviewed_unfaithful_programs_are_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on(reviewed.PLANTED, sandbox)
     assert [name for name, verdict in found.items() if not verdict.flags] == []
     wrong = {name: one.origin for name, one in found.items() if ("model" in name) is not (one.origin == "model")}
     assert wrong == {}
 
 
-def test_what_a_reviewer_finds_honest_is_not_flagged(sandbox: Sandbox) -> None:
-    found = verdicts_on(tried.HONEST, sandbox)
+def test_reviewed_honest_programs_are_not_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on(reviewed.HONEST, sandbox)
     assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
 
 
-def test_what_only_looks_counted_is_caught(sandbox: Sandbox) -> None:
-    found = verdicts_on(unfaithful.PLANTED, sandbox, unfaithful.said, unfaithful.QUESTION)
+def test_programs_that_pretend_to_count_are_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on(unfaithful.PLANTED, sandbox, unfaithful.model_value, unfaithful.QUESTION)
     assert [name for name, verdict in found.items() if not verdict.flags] == []
     wrong = {name: one.origin for name, one in found.items() if ("model" in name) is not (one.origin == "model")}
     assert wrong == {}
 
 
-def test_what_looks_like_that_and_works_is_not_flagged(sandbox: Sandbox) -> None:
-    found = verdicts_on(honest_cases.HONEST, sandbox, unfaithful.said, unfaithful.QUESTION)
+def test_similar_programs_that_do_count_are_not_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on(honest_cases.HONEST, sandbox, unfaithful.model_value, unfaithful.QUESTION)
     assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
 
 
 def verdicts_on_cases(cases: dict[str, question_cases.Case], sandbox: Sandbox) -> dict[str, Verdict]:
-    async def all_of_them() -> dict[str, Verdict]:
+    async def check_all() -> dict[str, Verdict]:
         found = {}
         for name, case in part([*cases.items()], 4):
-            result = await arun(case.program, case.said, sandbox=sandbox, question=case.question, inputs=case.inputs)
+            result = await arun(
+                case.program, case.model_value, sandbox=sandbox, question=case.question, inputs=case.inputs
+            )
             assert result.reason == "answered", (name, result)
             found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
         return found
 
-    return asyncio.run(all_of_them())
+    return asyncio.run(check_all())
 
 
-def test_programs_that_work_with_their_question_are_not_flagged(sandbox: Sandbox) -> None:
+def test_programs_that_use_their_question_are_not_flagged(sandbox: Sandbox) -> None:
     found = verdicts_on_cases(question_cases.HONEST, sandbox)
     assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
 
 
-def test_literals_that_are_dressed_up_are_flagged(sandbox: Sandbox) -> None:
+def test_disguised_literals_are_flagged(sandbox: Sandbox) -> None:
     found = verdicts_on_cases(stated_cases.LIES, sandbox)
     assert [name for name, verdict in found.items() if not verdict.flags] == []
     wrong = {name: one.origin for name, one in found.items() if ("model" in name) is not (one.origin == "model")}
@@ -198,8 +200,8 @@ def test_a_mutant_that_never_ends_is_stopped(sandbox: Sandbox) -> None:
     assert time.monotonic() - started < 8
 
 
-def test_no_recorded_program_that_works_is_flagged(sandbox: Sandbox) -> None:
-    """Programs that models wrote: those that are flagged do state their answer."""
+def test_only_recorded_programs_that_state_their_answer_are_flagged(sandbox: Sandbox) -> None:
+    """Programs that models wrote."""
     shared("cases/recorded.jsonl")
 
     async def check(case: dict[str, Any]) -> Verdict:
@@ -216,7 +218,7 @@ def test_no_recorded_program_that_works_is_flagged(sandbox: Sandbox) -> None:
         assert not found.flags or (found.origin == "constant" and is_stated), (case["id"], found.flags)
 
 
-def test_no_given_case_is_flagged(sandbox: Sandbox) -> None:
+def test_no_bbh_case_is_flagged(sandbox: Sandbox) -> None:
     shared("cases/bbh.jsonl")
 
     async def check(case: dict[str, Any]) -> Verdict:
@@ -259,15 +261,15 @@ DECISIVE_TOGETHER = {
 }
 
 
-def said_to(pause: Any) -> Any:
+def model_value(pause: Any) -> Any:
     fruit, taste = pause.args[0] in ("kiwi", "fig", "lime"), {"kiwi": 9, "fig": 3}.get(pause.args[0], 1)
     return {"is_fruit": fruit, "kind_of": "fruit" if fruit else "vehicle", "age": 40, "taste": taste}[pause.name]
 
 
 @pytest.mark.parametrize("name", [*MOOT, *DECISIVE_TOGETHER])
-def test_values_that_make_no_difference_even_together(name: str, sandbox: Sandbox) -> None:
+def test_values_are_also_changed_together(name: str, sandbox: Sandbox) -> None:
     async def both() -> Verdict:
-        result = await arun({**MOOT, **DECISIVE_TOGETHER}[name], said_to, sandbox=sandbox)
+        result = await arun({**MOOT, **DECISIVE_TOGETHER}[name], model_value, sandbox=sandbox)
         return await averify(result.trace, sandbox=sandbox)
 
     found = asyncio.run(both())
@@ -278,7 +280,7 @@ def test_values_that_make_no_difference_even_together(name: str, sandbox: Sandbo
         assert found.score < 1 and "had no effect" in found.losses[0][1]
 
 
-def test_odd_numbers_and_what_was_not_tried(sandbox: Sandbox) -> None:
+def test_unusual_numbers_and_untried_changes(sandbox: Sandbox) -> None:
     async def verdict(program: str, *values: Any) -> Verdict:
         left = iter(values)
         result = await arun(program, lambda pause: next(left), sandbox=sandbox)
@@ -289,10 +291,10 @@ def test_odd_numbers_and_what_was_not_tried(sandbox: Sandbox) -> None:
     assert asyncio.run(verdict(listed, float("nan"), float("inf"), 1)).are_moot
     stated = asyncio.run(verdict("n = first(1) + first(2)\nanswer = 2 if n >= 0 else n", True, False))
     assert stated.flags and {flip.outcome for flip in stated.flips} == {"keeps"}
-    assert not stated.are_moot  # nobody tried
+    assert not stated.are_moot  # changing them together was not tried
 
 
-def test_a_flip_that_leads_where_no_value_is_known(sandbox: Sandbox) -> None:
+def test_flip_that_leads_to_a_call_without_a_value(sandbox: Sandbox) -> None:
     source = "if is_fruit('kiwi'):\n    answer = is_fruit('car')\nelse:\n    answer = never_asked(1) + 1"
     outcomes = {flip.step.call: flip.outcome for flip in verdict_on(source, sandbox).flips}
     assert outcomes == {"is_fruit('kiwi')": "unknown", "is_fruit('car')": "changes"}
@@ -313,9 +315,9 @@ def test_a_score_below_one_is_explained(sandbox: Sandbox, tmp_path: Path, capsys
     assert found.losses == [(pytest.approx(1 - found.score), "line 3 and 1 value had no effect on the answer")]
     trace.write(tmp_path / "t.jsonl")
     assert main(["verify", str(tmp_path / "t.jsonl")]) == 0
-    told = capsys.readouterr().out
-    assert f"faithfulness {found.score:.2f}: no problems found\n  −{1 - found.score:.2f}: what line 3" in told
-    assert "1 unknown: the program then makes a call without a recorded value" in told
+    output = capsys.readouterr().out
+    assert f"faithfulness {found.score:.2f}: no problems found\n  −{1 - found.score:.2f}: line 3" in output
+    assert "1 unknown: the program then makes a call without a recorded value" in output
     assert verify(run("answer = 1 + 1", sandbox=sandbox).trace, sandbox=sandbox).losses == []
 
 
@@ -328,23 +330,23 @@ def test_a_run_without_an_answer() -> None:
 
 
 class Fickle:
-    """A model that says the same of everything but one word, of which it says now this and now that."""
+    """A model whose values are stable, except for one word, where they alternate."""
 
     name = "fickle"
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.requests = 0
 
     async def complete(self, messages: list[Message], **options: Any) -> list[Completion]:
         assert options["temperature"] > 0
-        self.asked += 1
-        said = "true" if "kiwi" in messages[-1].content.rpartition("call: ")[2] else "false"
-        if "stone" in messages[-1].content.rpartition("call: ")[2] and self.asked % 2:
-            said = "true"
-        return [Completion(f'{{"value": {said}}}')]
+        self.requests += 1
+        value = "true" if "kiwi" in messages[-1].content.rpartition("call: ")[2] else "false"
+        if "stone" in messages[-1].content.rpartition("call: ")[2] and self.requests % 2:
+            value = "true"
+        return [Completion(f'{{"value": {value}}}')]
 
 
-def test_values_are_asked_for_again(sandbox: Sandbox) -> None:
+def test_values_are_sampled_again(sandbox: Sandbox) -> None:
     found = verdict_on(COUNTED + "answer = right[0]", sandbox, lm=Fickle(), samples=4)
     agreed = {one.call: (one.agreeing, one.asked) for one in found.sampled}
     assert agreed["is_fruit('car')"] == agreed["is_fruit('kiwi')"] == (4, 4)
@@ -358,70 +360,68 @@ def test_values_are_asked_for_again(sandbox: Sandbox) -> None:
 # --- answers that the model states itself -------------------------------------------------------------------------
 
 
-def asked(method: str, *replies: str) -> Result:
-    said = iter(replies)
-    return solve("What is 17 * 23?", ScriptedLM(lambda prompt: next(said)), method=method)
+def solved(method: str, *replies: str) -> Result:
+    left = iter(replies)
+    return solve("What is 17 * 23?", ScriptedLM(lambda prompt: next(left)), method=method)
 
 
 PROGRAM = "```python\nanswer = 17 * 23\n```"
 
 
 def test_code_that_the_model_ignored() -> None:
-    honest = verify(asked("coc-lm", PROGRAM, "The answer is 391").trace)
+    honest = verify(solved("coc-lm", PROGRAM, "The answer is 391").trace)
     assert honest.origin == "reply" and honest.flags == ()
-    ignoring = verify(asked("coc-lm", PROGRAM, "The answer is 400").trace)
+    ignoring = verify(solved("coc-lm", PROGRAM, "The answer is 400").trace)
     assert "code ignored" in ignoring.flags[0] and "391" in ignoring.flags[0]
     assert ignoring.score == 0
 
 
 def test_an_answer_with_no_program_behind_it() -> None:
-    found = verify(asked("direct", "391").trace)
+    found = verify(solved("direct", "391").trace)
     assert found.origin == "reply" and "no program" in found.flags[0]
 
 
 # --- the command ---------------------------------------------------------------------------------------------------
 
 
-def written(tmp_path: Path, program: str) -> Path:
+def write_trace(tmp_path: Path, program: str) -> Path:
     path = tmp_path / "trace.jsonl"
     run(program, CALLS, question=QUESTION).trace.write(path)
     return path
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, COUNTED + "answer = right[0]")
+    path = write_trace(tmp_path, COUNTED + "answer = right[0]")
     assert main(["verify", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "answer: '(B)'" in told and "no problems found" in told
-    assert "is_fruit('kiwi'): True → False" in told
+    output = capsys.readouterr().out
+    assert "answer: '(B)'" in output and "no problems found" in output
+    assert "is_fruit('kiwi'): True → False" in output
     assert main(["verify", str(path), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["replays"] and data["origin"] == "program" and data["chain"]["state"] == "intact"
     assert data["flags"] == [] and len(data["flips"]) == 3
 
 
-def test_a_line_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, COUNTED + "answer = right[0]")
+def test_changed_line_is_detected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_trace(tmp_path, COUNTED + "answer = right[0]")
     lines = path.read_text().split("\n")
     place = next(number for number, line in enumerate(lines) if '"value":true' in line)
     lines[place] = lines[place].replace('"value":true', '"value":false')
     path.write_text("\n".join(lines))
     assert check_chain(path).state == "broken"
     assert main(["verify", str(path)]) == 1
-    told = capsys.readouterr().out
-    assert "the file was changed" in told and f"line {place + 1}" in told
-    assert "does not replay" in told
+    output = capsys.readouterr().out
+    assert "the file was changed" in output and f"line {place + 1}" in output
+    assert "does not replay" in output
 
 
-def test_a_file_without_digests_says_so_and_is_not_called_changed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = written(tmp_path, COUNTED + "answer = right[0]")
+def test_file_without_digests_is_not_reported_as_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_trace(tmp_path, COUNTED + "answer = right[0]")
     path.write_bytes(b"".join(parted(line)[0] + b"\n" for line in path.read_bytes().splitlines()))
     assert main(["verify", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "has no digests, so changes cannot be detected" in told
-    assert "the file was changed" not in told and "✗" not in told
+    output = capsys.readouterr().out
+    assert "has no digests, so changes cannot be detected" in output
+    assert "the file was changed" not in output and "✗" not in output
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_a_file_without_digests_says_so_and_is_not_called_changed(
         ("json", "answer = '[' + str(17 * 23) + ']'", [391], ([4], "[4]")),
     ],
 )  # fmt: skip
-def test_a_typed_answer_is_what_was_made_of_it(
+def test_forged_typed_answer_is_flagged(
     type: str, reply: str, value: Any, forged: tuple[Any, str], sandbox: Sandbox
 ) -> None:
     lm = ScriptedLM([f"```python\n{reply}\n```"])
@@ -447,24 +447,24 @@ def test_a_typed_answer_is_what_was_made_of_it(
     for changed in ({"value": forged[0], "text": forged[1]}, {"value": forged[0]}, {"text": forged[1]}):
         result.trace.events.append(replace(end, **{"said": end.said or end.text, **changed}))
         (flag,) = verify(result.trace, sandbox=sandbox).flags
-        assert f"read as {type}, is {end.text}" in flag
+        assert f"converted to {type}, is {end.text}" in flag
         result.trace.events.pop()
 
 
-def test_a_typed_reply_is_what_was_made_of_it() -> None:
+def test_forged_typed_reply_is_flagged() -> None:
     lm = ScriptedLM([PROGRAM, "The answer is 391"])
     trace = solve("What is 17 * 23?", lm, method="coc-lm", answer_type="int").trace
     assert verify(trace).flags == ()
     end = trace.events.pop()
     assert isinstance(end, Answer)
     trace.events.append(replace(end, value=400, text="400"))
-    assert verify(trace).flags == ("the answer is 400, but '391', read as int, is 391",)
+    assert verify(trace).flags == ("the answer is 400, but '391', converted to int, is 391",)
 
 
-def test_types_that_nobody_knows_are_not_looked_up(tmp_path: Path, sandbox: Sandbox) -> None:
-    """A trace may name any type: no file is read for it, and what cannot be told is not flagged."""
+def test_unknown_types_are_not_looked_up(tmp_path: Path, sandbox: Sandbox) -> None:
+    """A trace may name any type: no file is read for it, and an unknown type is not flagged."""
     pipe = tmp_path / "schema.json"
-    os.mkfifo(pipe)  # whoever opens it waits for ever
+    os.mkfifo(pipe)  # opening it would block
     trace = run("answer = 17 * 23", sandbox=sandbox).trace
     end = trace.events.pop()
     assert isinstance(end, Answer)
@@ -474,7 +474,7 @@ def test_types_that_nobody_knows_are_not_looked_up(tmp_path: Path, sandbox: Sand
         trace.events.pop()
 
 
-def test_a_trace_whose_values_are_gone_does_not_replay(sandbox: Sandbox) -> None:
+def test_trace_without_its_values_does_not_replay(sandbox: Sandbox) -> None:
     trace = run(COUNTED + "answer = right[0]", CALLS, sandbox=sandbox).trace
     trace.events = [event for event in trace.events if getattr(event, "call", None) is None]
     found = verify(trace, sandbox=sandbox)
@@ -482,11 +482,11 @@ def test_a_trace_whose_values_are_gone_does_not_replay(sandbox: Sandbox) -> None
 
 
 def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path, "junk = len(question)\n" + COUNTED + "answer = right[0]")
+    path = write_trace(tmp_path, "junk = len(question)\n" + COUNTED + "answer = right[0]")
     assert main(["why", str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "rests on 3 of 4 statements that ran, 3 of 3 LM values" in told
-    assert "did not matter: line 1 junk = len(question)" in told
+    output = capsys.readouterr().out
+    assert "rests on 3 of 4 statements that ran, 3 of 3 LM values" in output
+    assert "did not matter: line 1 junk = len(question)" in output
     assert main(["why", str(path), "junk"]) == 0
     assert "the question" in capsys.readouterr().out
     assert main(["why", str(path), "nobody"]) == 2
@@ -500,4 +500,4 @@ def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert data["steps"][str(last)], "the last step depends on others"
     behind = {**data["steps"], **data["unused"]["steps"]}
     assert {int(number) for number in behind} == numbers
-    assert list(data["unused"]["steps"]) == ["1"], "what did not matter is told apart, with what it depends on"
+    assert list(data["unused"]["steps"]) == ["1"], "unused steps are not separate from the used ones"

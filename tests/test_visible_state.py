@@ -1,4 +1,4 @@
-"""What a model sees of tables at a pause: rows of plain data, and never the text of the program's own objects."""
+"""The state that a model sees at a pause: rows of tables with plain data, never the text of the program's objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watching never raises into a program and never runs its code, and its cost grows linearly with the program."""
+"""Watching a program never raises into it and never runs its code; the cost grows linearly with the program."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ answer = calls
 }
 
 
-def plainly(program: str) -> tuple[str, str]:
+def under_cpython(program: str) -> tuple[str, str]:
     """Return the output of plain CPython, and its `answer`."""
     command = [sys.executable, "-c", f"exec(compile({program!r}, '<program>', 'exec'))\nprint('\\n' + repr(answer))"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
@@ -240,10 +240,10 @@ def printed(result: Result) -> str:
 
 
 @pytest.mark.parametrize("name", UNNOTICED)
-def test_a_program_notices_nothing(name: str) -> None:
+def test_program_cannot_notice_that_it_is_watched(name: str) -> None:
     result = run(UNNOTICED[name])
     assert result.error is None
-    assert (printed(result), repr(result.answer)) == plainly(UNNOTICED[name])
+    assert (printed(result), repr(result.answer)) == under_cpython(UNNOTICED[name])
 
 
 THREADS = """
@@ -266,13 +266,13 @@ answer = total
 """
 
 
-def test_threads_that_share_what_is_shown() -> None:
+def test_threads_that_share_containers() -> None:
     for _ in range(8):
         result = run(THREADS)
         assert (result.error, result.answer) == (None, 4000)
 
 
-def test_a_signal_handler_that_raises_is_heard_by_the_program() -> None:
+def test_exception_of_a_signal_handler_reaches_the_program() -> None:
     """The signal may arrive in the program, or while one of its steps is recorded."""
     program = """
 import signal
@@ -309,7 +309,7 @@ answer = caught
     assert run(program).answer == 100
 
 
-def test_a_state_shown_at_a_pause_runs_nothing_of_the_program() -> None:
+def test_state_at_a_pause_is_shown_without_running_the_program() -> None:
     program = """
 globals()[5] = 'x'
 calls = []
@@ -349,7 +349,7 @@ answer = calls
     assert (result.error, result.answer) == (None, [])
 
 
-def test_what_cannot_be_shown_is_named() -> None:
+def test_brief_of_ordered_dicts_ranges_and_exceptions() -> None:
     from collections import OrderedDict
 
     class Key:
@@ -368,7 +368,7 @@ def test_what_cannot_be_shown_is_named() -> None:
 
 
 @pytest.mark.parametrize("statement", ["x{n} = {m} + 1", "x{n} = f({m})"], ids=["plain", "a hole per line"])
-def test_time_grows_with_the_lines_of_a_program(statement: str) -> None:
+def test_time_grows_linearly_with_the_program(statement: str) -> None:
     """Four times the lines take about four times as long; quadratic cost would be sixteen times as long."""
 
     def seconds(lines: int) -> float:
@@ -459,10 +459,10 @@ answer = seen
 """
 
 
-def test_a_trace_function_of_the_program_sees_the_lines_that_cpython_reports() -> None:
-    assert repr(run(LINES).answer) == plainly(LINES)[1]
+def test_settrace_in_a_program_sees_the_lines_that_cpython_reports() -> None:
+    assert repr(run(LINES).answer) == under_cpython(LINES)[1]
 
 
 @pytest.mark.parametrize("name", UNNOTICED)
-def test_a_program_whose_values_are_followed_fails_no_more_than_others(name: str) -> None:
+def test_following_values_causes_no_errors(name: str) -> None:
     assert run(UNNOTICED[name], follow=True).error is None

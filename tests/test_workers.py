@@ -48,20 +48,20 @@ def awaited(find: Callable[[], T], what: str) -> T:
 
 
 def test_an_auditor_has_no_secrets(server: Serving) -> None:
-    (pid,) = awaited(lambda: children(server.process.pid, AUDITOR), "an auditor is ready")
+    (pid,) = awaited(lambda: children(server.process.pid, AUDITOR), "no auditor is ready")
     assert variables_of(pid) == ["PYTHONPATH"]
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        assert str(server.directory) not in str(link.resolve()), "no file of the store"
+        assert str(server.directory) not in str(link.resolve()), "the auditor has a file of the store open"
 
 
-def test_auditors_obey_the_lowest_tier(server: Serving) -> None:
-    (pid,) = awaited(lambda: children(server.process.pid, AUDITOR), "an auditor is ready")
+def test_auditors_run_in_the_lowest_allowed_tier(server: Serving) -> None:
+    (pid,) = awaited(lambda: children(server.process.pid, AUDITOR), "no auditor is ready")
     assert command_of(pid).endswith("\0C+\0")
 
 
 @pytest.mark.parametrize("sandbox", ["none", "auto"])
 def test_an_auditor_uses_the_sandbox_that_it_is_given(tmp_path: Path, sandbox: str) -> None:
-    """Only without a wall a program sees this directory."""
+    """Only a program without a sandbox can see this directory."""
     trace = run(f"import os\nanswer = os.path.exists({str(tmp_path)!r})", sandbox="none").trace
     job = {"audit": "verify", "text": "\n".join(trace.lines()), "limits": {}, "scratch": False}
 
@@ -74,12 +74,12 @@ def test_an_auditor_uses_the_sandbox_that_it_is_given(tmp_path: Path, sandbox: s
 
 @contextlib.contextmanager
 def stopped(find: Callable[[], list[int]]) -> Iterator[int]:
-    """Stop a process where it is, so that it cannot end by itself; it must be gone at the end of the block."""
-    (pid,) = awaited(find, "it has started")
+    """Suspend a process, so that it cannot end on its own; it must be gone at the end of the block."""
+    (pid,) = awaited(find, "the process did not start")
     os.kill(pid, signal.SIGSTOP)
     try:
         yield pid
-        awaited(lambda: not is_alive(pid), "it is killed")
+        awaited(lambda: not is_alive(pid), "the process was not killed")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_a_schema_check_is_killed_when_its_client_leaves(server: Serving) -> Non
             client.close()
 
 
-def test_schema_checks_take_turns(server: Serving) -> None:
+def test_concurrent_schema_checks_are_limited(server: Serving) -> None:
     pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
     schema = {"type": "string", "pattern": "^(" + "(x+x+)+y|" * 3 + "z)$", "const": "x" * 40}
     wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}

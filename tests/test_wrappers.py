@@ -1,4 +1,4 @@
-"""Models around models: what is remembered, tried again, held back and refused."""
+"""Wrappers of models: cache, retries, limits and budgets."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def ask(lm: LM, messages: Sequence[Message] = ASK, **options: Any) -> str:
     return asyncio.run(lm.complete(messages, **options))[0].text
 
 
-# --- remembering --------------------------------------------------------------------------------------------------
+# --- cache --------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_request_is_asked_once(tmp_path: Path) -> None:
+def test_same_request_is_sent_once(tmp_path: Path) -> None:
     script = ScriptedLM(["yes", "no", "maybe"])
     lm = Cached(script, tmp_path / "replies.db")
     assert [ask(lm), ask(lm), ask(lm, n=1, temperature=0.0, stop=())] == ["yes"] * 3
@@ -36,9 +36,9 @@ def test_the_same_request_is_asked_once(tmp_path: Path) -> None:
     assert ask(lm, temperature=1.0) == "no"
     assert ask(lm, schema={"type": "boolean"}) == "maybe"
     repeated = asyncio.run(lm.complete(ASK))[0]
-    assert (repeated.usage, repeated.is_cached) == (Usage(), True)  # it cost nothing
+    assert (repeated.usage, repeated.is_cached) == (Usage(), True)  # at no cost
     lm.close()
-    assert ask(Cached(ScriptedLM([]), tmp_path / "replies.db")) == "yes"  # and is there for the next process
+    assert ask(Cached(ScriptedLM([]), tmp_path / "replies.db")) == "yes"  # also in the next process
     with pytest.raises(LMError, match="another has no reply left for request 1"):
         ask(Cached(ScriptedLM([], name="another"), tmp_path / "replies.db"))
 
@@ -86,7 +86,7 @@ def test_many_processes_share_a_file(tmp_path: Path) -> None:
     assert not [other for other in tmp_path.iterdir() if ".damaged-" in other.name]
 
 
-def test_a_file_that_is_locked_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_file_is_not_treated_as_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chainofcode.lm.reply_store._BUSY_SECONDS", 0.1)
     path = tmp_path / "replies.db"
     script = ScriptedLM(["one", "two", "three"])
@@ -99,7 +99,7 @@ def test_a_file_that_is_locked_is_not_damaged(tmp_path: Path, monkeypatch: pytes
     assert not [entry for entry in tmp_path.iterdir() if ".damaged-" in entry.name]
 
 
-# --- trying again -------------------------------------------------------------------------------------------------
+# --- retries ------------------------------------------------------------------------------------------------------
 
 
 class Failing:
@@ -107,39 +107,39 @@ class Failing:
 
     def __init__(self, *failures: LMError) -> None:
         self._failures = list(failures)
-        self.asked: list[float] = []
+        self.times: list[float] = []
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        self.asked.append(time.monotonic())
+        self.times.append(time.monotonic())
         if self._failures:
             raise self._failures.pop(0)
         return [Completion("at last")]
 
 
-def test_what_fails_for_a_moment_is_tried_again() -> None:
+def test_transient_errors_are_retried() -> None:
     busy = LMError("busy", is_transient=True)
     lm = Failing(busy, LMError("wait", is_transient=True, retry_seconds=0.3))
     assert ask(Retried(lm, first_pause_seconds=0.01)) == "at last"
-    assert len(lm.asked) == 3
-    assert lm.asked[2] - lm.asked[1] >= 0.3
+    assert len(lm.times) == 3
+    assert lm.times[2] - lm.times[1] >= 0.3
 
 
-def test_what_fails_for_good_is_not() -> None:
+def test_permanent_errors_are_not_retried() -> None:
     for failure in (LMError("no such model"), LMError("in an hour", is_transient=True, retry_seconds=3600)):
         lm = Failing(failure)
         with pytest.raises(LMError):
             ask(Retried(lm))
-        assert len(lm.asked) == 1
+        assert len(lm.times) == 1
     lm = Failing(*[LMError("busy", is_transient=True)] * 9)
     with pytest.raises(LMError, match="busy"):
         ask(Retried(lm, attempts=3, first_pause_seconds=0.01))
-    assert len(lm.asked) == 3
+    assert len(lm.times) == 3
 
 
-# --- holding back and refusing ------------------------------------------------------------------------------------
+# --- limits and budgets -------------------------------------------------------------------------------------------
 
 
-def test_at_most_so_many_at_once() -> None:
+def test_concurrency_limit() -> None:
     most = running = 0
 
     class Slow:
@@ -162,7 +162,7 @@ def test_at_most_so_many_at_once() -> None:
     assert most == 3
 
 
-def test_at_most_so_many_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rate_limit_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     now = 1000.0
 
@@ -212,7 +212,7 @@ def test_budgets() -> None:
 
 
 class Minimal:
-    """An object with a name and `complete` alone."""
+    """An object with only a name and `complete`."""
 
     name = "mine"
 

@@ -1,6 +1,7 @@
-"""Programs that look as if they counted, and did not: the four kinds, as a model would write them.
+"""Programs that pretend to count, of four kinds, as a model would write them.
 
-A name that starts with "the model" says whose answer it is; the others state theirs, whatever they work out besides.
+In cases whose name starts with "the model", the model states the answer. The other programs state it, even if they
+compute something, too.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ WHOLE: dict[str, Any] = {
     "explain": "There are 1 + 2 + 3 instruments. The answer is 6",
     "is_it_six": True,
     "confidence": 0.9,
-}  # what a model says to the whole question
+}  # a model's values for the whole question
 
 
-def said(pause: Any) -> Any:
-    """What the model says to a call: whether a word is an instrument, a text's number, or all at once."""
+def model_value(pause: Any) -> Any:
+    """Return the model's value for a call: for a word, for a text, or for the whole question."""
     match pause.name:
         case "is_instrument":
             return pause.args[0] in INSTRUMENTS
@@ -51,7 +52,7 @@ LISTED = ITEMS + "rows = [n for name, n in items.items() if is_instrument(name)]
 LETTERS = "word = 'strawberry'\ncount = 0\nfor c in word:\n    if c == 'r':\n        count += 1\n"
 
 PLANTED = {
-    # --- a part of what was worked out is overwritten
+    # --- a part of the computed result is overwritten
     "key stored over": ITEMS + WORK + "result = work(items)\nresult['total'] = 6\nanswer = result['total']",
     "key stored over by an alias": ITEMS
     + WORK
@@ -98,7 +99,7 @@ PLANTED = {
     "key stored under a name": ITEMS
     + WORK
     + "key = 'total'\nresult = work(items)\nresult[key] = 6\nanswer = result[key]",
-    # --- what is worked out is dropped
+    # --- the computed result is dropped
     "function drops its argument": TOTAL + "def final(x):\n    return 6\nanswer = final(total)",
     "function drops its argument 2": TOTAL
     + "def final(x):\n    # the count is clearly 6\n    result = 6\n    return result\nanswer = str(final(total))",

@@ -1,4 +1,4 @@
-"""Programs that attack the wall, one test for each claim about it."""
+"""Programs that attack the sandbox: one test for each claim about it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One jail for each tier that this machine has, kept for all attacks; and a place on the host for them to attack."""
+"""One jail for each available tier, shared by all attacks, and a directory on the host for them to attack."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from chainofcode import SandboxError
 from chainofcode.sandbox import Jail
 
-from .harness import SECRET, Wall, World
+from .harness import SECRET, HostFiles, TierSandbox
 
-# Tier A is the one that most machines have; A- is A without Landlock. All attacks run in all tiers every night.
+# Most machines have tier A; A- is tier A without Landlock. The nightly run tries all attacks in all tiers.
 TIERS = [
     "A",
     *(pytest.param(tier, marks=pytest.mark.sampled(every)) for tier, every in (("A-", 4), ("B", 3), ("C", 3))),
@@ -21,20 +21,20 @@ TIERS = [
 
 
 @pytest.fixture(scope="session", params=TIERS)
-def wall(request: pytest.FixtureRequest) -> Iterator[Wall]:
-    """Made while a secret stands in the host's environment."""
+def sandbox(request: pytest.FixtureRequest) -> Iterator[TierSandbox]:
+    """The sandbox of one tier, opened while the host's environment contains a secret."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COC_ATTACK_TOKEN", SECRET)
         with Jail(request.param) as jail:
             try:
                 asyncio.run(jail.status())
             except SandboxError as error:
-                if "the witness could" in str(error):  # it can be built, and does not hold
+                if "the witness could" in str(error):  # the tier is available, but not secure
                     raise
-                pytest.skip(f"tier {request.param} of the sandbox cannot be had on this machine")
-            yield Wall(request.param, jail)
+                pytest.skip(f"tier {request.param} of the sandbox is not available on this machine")
+            yield TierSandbox(request.param, jail)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "host")
+def host_files(tmp_path: Path) -> HostFiles:
+    return HostFiles(tmp_path / "host")

@@ -1,4 +1,4 @@
-"""What the attacks share: what an attack is, and what must hold before, while and after one is tried."""
+"""Shared by the attacks: the description of an attack, and the checks before, during and after it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from chainofcode.sandbox import Jail
 
 LIMITS = Limits(run_seconds=5, cpu_seconds=5, wall_seconds=20, memory_bytes=512 * 1024**2)
 SECRET = "hunter2-is-planted-here"
-MOST_SECONDS = 10  # no attack of ours has a limit above 5 seconds
-# A path that is not granted does not exist in tier A, is Landlock's in tier B, and cannot be named in tier C.
+MOST_SECONDS = 10  # no attack has a limit above 5 seconds
+# A path that is not granted does not exist in tier A; Landlock refuses it in tier B; in tier C no path can be opened.
 NO_FILE = {"A": "ENOENT", "A-": "ENOENT", "B": "EACCES", "C": "EPERM"}
 _CAP_SYS_ADMIN = 21
-KERNEL = "an answer that only the kernel gives"
-IN_TIER_A = pytest.mark.parametrize("wall", ["A", "A-"], indirect=True)  # where there is a scratch directory
-WITH_FILES = pytest.mark.parametrize("wall", ["A", "A-", "B"], indirect=True)  # where a granted file can be opened
-# For claims about the host alone, which are the same in every tier: where any can be had, C can.
-IN_ANY_TIER = pytest.mark.parametrize("wall", ["C"], indirect=True)
-# Every program begins with this. `tried` is True for what worked, else the name of what stood in the way.
+KERNEL = "any result of the kernel except EPERM, which is what the filter returns"
+IN_TIER_A = pytest.mark.parametrize("sandbox", ["A", "A-"], indirect=True)  # the tiers with a scratch directory
+WITH_FILES = pytest.mark.parametrize("sandbox", ["A", "A-", "B"], indirect=True)  # where granted files can be opened
+# For claims about the host alone, which are the same in every tier. A machine that has any tier has C.
+IN_ANY_TIER = pytest.mark.parametrize("sandbox", ["C"], indirect=True)
+# Every program begins with this. `tried` returns True if the operation succeeded, else the name of the error.
 PRELUDE = """
 import ctypes, errno, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -47,10 +47,10 @@ def tried(act, *arguments):
 
 @dataclass(frozen=True)
 class Attack:
-    """One claim: this program does not get through.
+    """One claim: this program fails in the sandbox.
 
-    It sets `answer` to what came of it: `refused` behind the wall (the same in each tier, or one for each), `bare`
-    without it. `unsafe` says why it is not tried without; `changes` that it then changes files.
+    It sets `answer` to the result: `refused` in the sandbox (one value, or one per tier), `bare` without a sandbox.
+    `unsafe` is the reason why it is not tried without a sandbox; `changes` means that it would change files there.
     """
 
     name: str
@@ -59,25 +59,25 @@ class Attack:
     bare: Any = True
     unsafe: str = ""
     changes: bool = False
-    for_root: bool = False  # without a wall it takes root to get through
+    for_root: bool = False  # without a sandbox, the attack succeeds only as root
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.name
 
     def refused_in(self, tier: str) -> Any:
-        """A- is as A, unless it is named."""
+        """The result in a tier; A- has that of A, unless it has its own."""
         if not isinstance(self.refused, dict):
             return self.refused
         return self.refused.get(tier, self.refused.get(tier[0], self.refused))
 
 
-def tried_bare(attacks: list[Attack]) -> list[Attack]:
+def safe_unconfined(attacks: list[Attack]) -> list[Attack]:
     return [attack for attack in attacks if not attack.unsafe]
 
 
-class World:
-    """A place on the host with a secret in it, and a home directory with a key."""
+class HostFiles:
+    """A directory on the host with a secret in it, and a home directory with a key."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -105,30 +105,30 @@ class World:
 
 
 @dataclass(frozen=True)
-class Wall:
-    """One tier's jail, kept for all attacks."""
+class TierSandbox:
+    """The jail of one tier, shared by all attacks."""
 
     tier: str
     jail: Jail
 
     def run(self, program: str, emulator: Any = None, **options: Any) -> Result:
-        """Run a program with everything at hand that attacks use; afterwards the jail still works."""
-        result = self.look(program, emulator, **options)
-        self.is_healthy()
+        """Run a program after the prelude, and check that the jail still works afterwards."""
+        result = self.run_unchecked(program, emulator, **options)
+        self.assert_healthy()
         return result
 
-    def look(self, program: str, emulator: Any = None, **options: Any) -> Result:
+    def run_unchecked(self, program: str, emulator: Any = None, **options: Any) -> Result:
         started = time.monotonic()
         options = {"limits": LIMITS, **options}
         result = run(PRELUDE + program, emulator, sandbox=self.jail, **options)
         assert time.monotonic() - started < MOST_SECONDS
         return result
 
-    def is_healthy(self) -> None:
+    def assert_healthy(self) -> None:
         assert run("answer = 6 * 7", sandbox=self.jail).answer == 42
 
-    def ends(self, program: str, reason: str, words: str = "", emulator: Any = None, **options: Any) -> Result:
-        """The program is stopped for this reason, and for no other."""
+    def assert_ends(self, program: str, reason: str, words: str = "", emulator: Any = None, **options: Any) -> Result:
+        """Run a program that is stopped for this reason, with these words in the error message."""
         result = self.run(program, emulator, **options)
         assert result.reason == reason, result
         assert result.error is not None
@@ -136,31 +136,31 @@ class Wall:
         assert "Traceback" not in result.error.message
         return result
 
-    def refuses(self, attack: Attack, world: World) -> None:
-        result = self.run(attack.program, inputs=world.inputs, **attack.options)
+    def assert_refused(self, attack: Attack, host_files: HostFiles) -> None:
+        result = self.run(attack.program, inputs=host_files.inputs, **attack.options)
         assert result.reason == "answered", result
         assert result.answer == attack.refused_in(self.tier)
-        assert world.is_untouched()
+        assert host_files.is_untouched()
 
 
-def is_almighty() -> bool:
-    """Whether we are root, and not in a container that has taken root's rights."""
+def has_all_root_rights() -> bool:
+    """Whether this process is root with all capabilities, which many containers drop."""
     (rights,) = [line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "CapEff" in line]
     return os.geteuid() == 0 and bool(int(rights, 16) >> _CAP_SYS_ADMIN & 1)
 
 
-def succeeds_bare(attack: Attack, world: World) -> None:
-    """Without a wall the attack gets through: the test that it is refused can fail."""
+def assert_succeeds_unconfined(attack: Attack, host_files: HostFiles) -> None:
+    """Without a sandbox the attack succeeds, so the test that it is refused can fail."""
     skip_without_rights(attack)
-    result = run(PRELUDE + attack.program, sandbox="none", inputs=world.inputs, limits=LIMITS, **attack.options)
+    result = run(PRELUDE + attack.program, sandbox="none", inputs=host_files.inputs, limits=LIMITS, **attack.options)
     assert result.reason == "answered", result
     assert is_success(attack, result.answer)
-    assert world.is_untouched() != attack.changes
+    assert host_files.is_untouched() != attack.changes
 
 
 def skip_without_rights(attack: Attack) -> None:
-    if attack.for_root and not is_almighty():
-        pytest.skip("without a wall only root gets through, with all its rights")
+    if attack.for_root and not has_all_root_rights():
+        pytest.skip("without a sandbox, only root with all capabilities succeeds")
 
 
 def is_success(attack: Attack, answer: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Files: none is read but what was granted, none is written, whatever way leads there."""
+"""Files: programs read only what was granted and write nothing, regardless of how they open it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from .harness import KERNEL, NO_FILE, SECRET, WITH_FILES, Attack, Wall, World, succeeds_bare, tried_bare
+from .harness import (
+    KERNEL,
+    NO_FILE,
+    SECRET,
+    WITH_FILES,
+    Attack,
+    HostFiles,
+    TierSandbox,
+    assert_succeeds_unconfined,
+    safe_unconfined,
+)
 
 SITE = sysconfig.get_paths()["purelib"]
-# Opening an existing file for writing does no harm to it, and is all that the wall must prevent.
+# Opening an existing file for writing does not change it, and opening is what the sandbox must prevent.
 LIBRARY_FILE = "import json\npath, cached = json.__spec__.origin, json.__spec__.cached\n"
 
 READING = [
@@ -126,13 +136,13 @@ WRITING = [
 
 
 @pytest.mark.parametrize("attack", [*READING, *WRITING], ids=str)
-def test_refused(wall: Wall, attack: Attack, world: World) -> None:
-    wall.refuses(attack, world)
+def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+    sandbox.assert_refused(attack, host_files)
 
 
-@pytest.mark.parametrize("attack", tried_bare([*READING, *WRITING]), ids=str)
-def test_works_without_a_wall(attack: Attack, world: World) -> None:
-    succeeds_bare(attack, world)
+@pytest.mark.parametrize("attack", safe_unconfined([*READING, *WRITING]), ids=str)
+def test_works_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
+    assert_succeeds_unconfined(attack, host_files)
 
 
 # --- what is granted ----------------------------------------------------------------------------------------------
@@ -140,7 +150,7 @@ def test_works_without_a_wall(attack: Attack, world: World) -> None:
 
 @pytest.fixture(scope="module")
 def granted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory to grant, with a link in it that leads out, and a file beside it."""
+    """A directory to grant, with a link in it that leads outside, and a file next to it."""
     home = tmp_path_factory.mktemp("granted")
     (home / "inside").mkdir()
     (home / "inside" / "table.csv").write_text("1,2")
@@ -161,34 +171,34 @@ def read(path):
 
 
 @WITH_FILES
-def test_a_granted_file_is_read_and_its_siblings_are_not(wall: Wall, granted: Path) -> None:
+def test_a_granted_file_is_read_and_its_siblings_are_not(sandbox: TierSandbox, granted: Path) -> None:
     table = granted / "inside" / "table.csv"
     paths = [str(table), str(table.with_name("other.csv")), str(granted / "beside.txt")]
-    result = wall.run(READ + "answer = [read(path) for path in paths]", inputs={"paths": paths}, reads=(str(table),))
-    assert result.answer == ["1,2", *[NO_FILE[wall.tier]] * 2]
+    result = sandbox.run(READ + "answer = [read(path) for path in paths]", inputs={"paths": paths}, reads=(str(table),))
+    assert result.answer == ["1,2", *[NO_FILE[sandbox.tier]] * 2]
 
 
 @WITH_FILES
-def test_a_directory_whose_name_begins_like_another_ones_is_granted_too(wall: Wall, tmp_path: Path) -> None:
+def test_directories_with_common_name_prefix_are_both_granted(sandbox: TierSandbox, tmp_path: Path) -> None:
     files = [tmp_path / name / "x" for name in ("data", "data2")]
     for file in files:
         file.parent.mkdir()
         file.write_text(file.parent.name)
     reads = tuple(str(file.parent) for file in files)
-    result = wall.run(READ + "answer = [read(p) for p in paths]", inputs={"paths": [*map(str, files)]}, reads=reads)
+    result = sandbox.run(READ + "answer = [read(p) for p in paths]", inputs={"paths": [*map(str, files)]}, reads=reads)
     assert result.answer == ["data", "data2"]
 
 
 @pytest.mark.parametrize("way", ["way out", "../beside.txt", "table.csv/../../beside.txt"])
 @WITH_FILES
-def test_no_way_leads_out_of_a_granted_directory(wall: Wall, granted: Path, way: str) -> None:
+def test_granted_directory_cannot_be_escaped(sandbox: TierSandbox, granted: Path, way: str) -> None:
     inside = str(granted / "inside")
-    result = wall.run(
+    result = sandbox.run(
         READ + "answer = (read(inside + '/table.csv'), read(inside + '/' + way))",
         inputs={"inside": inside, "way": way},
         reads=(inside,),
     )
-    refused = "ENOTDIR" if way.startswith("table.csv/") else NO_FILE[wall.tier]
+    refused = "ENOTDIR" if way.startswith("table.csv/") else NO_FILE[sandbox.tier]
     assert result.answer == ("1,2", refused)
 
 
@@ -201,10 +211,10 @@ def test_no_way_leads_out_of_a_granted_directory(wall: Wall, granted: Path, way:
     ],
 )  # fmt: skip
 @WITH_FILES
-def test_what_is_granted_for_reading_is_not_changed(wall: Wall, granted: Path, act: str) -> None:
+def test_read_grant_does_not_allow_changes(sandbox: TierSandbox, granted: Path, act: str) -> None:
     table = granted / "inside" / "table.csv"
     before = sorted((path.name, path.lstat().st_mtime_ns, path.lstat().st_mode) for path in table.parent.iterdir())
-    result = wall.run(
+    result = sandbox.run(
         f"answer = (tried(open, path), tried(lambda: {act}) is True)",
         inputs={"path": str(table)},
         reads=(str(granted / "inside"),),
@@ -217,8 +227,8 @@ def test_what_is_granted_for_reading_is_not_changed(wall: Wall, granted: Path, a
 
 
 @WITH_FILES
-def test_a_grant_for_one_program_is_none_for_the_next(wall: Wall, granted: Path) -> None:
+def test_grant_does_not_carry_over_to_next_program(sandbox: TierSandbox, granted: Path) -> None:
     table = str(granted / "inside" / "table.csv")
-    assert wall.run(READ + "answer = read(path)", inputs={"path": table}, reads=(table,)).answer == "1,2"
-    refused = wall.run(READ + "answer = read(path)", inputs={"path": table}).answer
-    assert refused == NO_FILE[wall.tier]
+    assert sandbox.run(READ + "answer = read(path)", inputs={"path": table}, reads=(table,)).answer == "1,2"
+    refused = sandbox.run(READ + "answer = read(path)", inputs={"path": table}).answer
+    assert refused == NO_FILE[sandbox.tier]

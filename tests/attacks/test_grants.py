@@ -1,4 +1,4 @@
-"""What a grant does not cover: locks that affect others, named pipes, mounts below it, the rights of root."""
+"""What a grant does not cover: locks that affect other processes, named pipes, mounts, the rights of root."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ import pytest
 from chainofcode import InputError, ScriptedLM, run
 from chainofcode.sandbox import Jail
 
-from .harness import IN_TIER_A, LIMITS, NO_FILE, SECRET, WITH_FILES, Wall, is_almighty
+from .harness import IN_TIER_A, LIMITS, NO_FILE, SECRET, WITH_FILES, TierSandbox, has_all_root_rights
 
 # --- images -------------------------------------------------------------------------------------------------------
 
 
 @WITH_FILES
-def test_the_host_shows_a_model_no_image_that_was_not_granted(wall: Wall, tmp_path: Path) -> None:
+def test_model_receives_only_granted_images(sandbox: TierSandbox, tmp_path: Path) -> None:
     """The program chooses the path of an image; the host reads it for the model only if it is a granted file."""
     granted, secret = tmp_path / "granted.png", tmp_path / "secret" / "secret.png"
     secret.parent.mkdir()
@@ -40,7 +40,7 @@ def test_the_host_shows_a_model_no_image_that_was_not_granted(wall: Wall, tmp_pa
     around = f"{tmp_path}/./secret/secret.png", f"{granted}/../secret/secret.png", f"{granted}\0", "secret/secret.png"
     paths = [str(granted), str(secret), *around, f"file://{secret}", str(secret.parent)]
     lm = ScriptedLM(reply, in_flight=1)
-    result = wall.run(f"answer = [describe(path) for path in {paths!r}]", lm, reads=(str(granted),))
+    result = sandbox.run(f"answer = [describe(path) for path in {paths!r}]", lm, reads=(str(granted),))
     assert result.answer == [1] * len(paths)
     assert shown == [granted.read_bytes()]
 
@@ -64,11 +64,11 @@ with open(path) as file:
 
 @IN_TIER_A
 @pytest.mark.parametrize("scratch", [True, False], ids=["scratch", "read-only"])
-def test_locks_of_a_program_have_no_effect_outside(wall: Wall, tmp_path: Path, scratch: bool) -> None:
-    """The host writes, and takes every lock, while the program believes that it holds them."""
+def test_program_locks_have_no_effect_on_host(sandbox: TierSandbox, tmp_path: Path, scratch: bool) -> None:
+    """The host writes to the file and takes every lock while the program believes that it holds them."""
     path = tmp_path / "granted.txt"
     path.write_text("x")
-    felt: list[str] = []
+    lock_errors: list[str] = []
 
     def held(pause: Any) -> int:
         with open(path, "r+") as file:
@@ -76,12 +76,12 @@ def test_locks_of_a_program_have_no_effect_outside(wall: Wall, tmp_path: Path, s
                 try:
                     take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError as error:
-                    felt.append(str(error))
+                    lock_errors.append(str(error))
         return 1
 
-    result = wall.run(LOCKS, held, inputs={"path": str(path)}, reads=(str(path),), scratch=scratch)
+    result = sandbox.run(LOCKS, held, inputs={"path": str(path)}, reads=(str(path),), scratch=scratch)
     assert result.reason == "answered", result
-    assert felt == []
+    assert lock_errors == []
     assert result.answer == {
         "flock": "ENOSYS" if scratch else "EPERM", "lockf": scratch or "EPERM", "open file description": "EPERM", "lease": "EPERM",
         "notify": "EPERM",
@@ -105,11 +105,11 @@ answer = (answer, [tried(act, 9999) for act in (os.fsync, os.fdatasync)])
 
 @IN_TIER_A
 @pytest.mark.parametrize("scratch", [True, False], ids=["scratch", "read-only"])
-def test_no_lock_lease_or_flush_reaches_a_granted_file(wall: Wall, tmp_path: Path, scratch: bool) -> None:
-    """Also on its directory. `fsync` would have the host write its own data: the kernel does not see it."""
+def test_no_lock_lease_or_flush_reaches_a_granted_file(sandbox: TierSandbox, tmp_path: Path, scratch: bool) -> None:
+    """Nor its directory. `fsync` would make the host write its own data, so the call does not reach the kernel."""
     path = tmp_path / "granted.txt"
     path.write_text("x")
-    refused, flushed = wall.run(
+    refused, flushed = sandbox.run(
         LOCKS_OF_ALL_KINDS, inputs={"path": str(path)}, reads=(str(tmp_path),), scratch=scratch
     ).answer
     assert refused <= {"EPERM", "ENOSYS"}
@@ -117,13 +117,13 @@ def test_no_lock_lease_or_flush_reaches_a_granted_file(wall: Wall, tmp_path: Pat
 
 
 @IN_TIER_A
-def test_databases_in_a_scratch_directory_work(wall: Wall) -> None:
+def test_databases_in_a_scratch_directory_work(sandbox: TierSandbox) -> None:
     program = (
         "import sqlite3\none, two = sqlite3.connect('x.db'), sqlite3.connect('x.db')\n"
         "one.execute('create table t (n)')\none.execute('insert into t values (7)')\none.commit()\n"
         "two.execute('insert into t values (8)')\ntwo.commit()\nanswer = one.execute('select sum(n) from t').fetchone()[0]"
     )
-    assert wall.run(program, scratch=True).answer == 15
+    assert sandbox.run(program, scratch=True).answer == 15
 
 
 # --- special files ------------------------------------------------------------------------------------------------
@@ -131,13 +131,13 @@ def test_databases_in_a_scratch_directory_work(wall: Wall) -> None:
 
 @contextmanager
 def listening(pipe: Path) -> Iterator[list[bytes]]:
-    """A reader and a writer of the host's at a named pipe; what the reader got."""
-    heard: list[bytes] = []
+    """A reader and a writer of the host at a named pipe; yields what the reader received."""
+    received: list[bytes] = []
     fd = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # both ends: no side waits for the other
     os.write(fd, b"for the host")
     try:
-        yield heard
-        heard.append(os.read(fd, 1000))
+        yield received
+        received.append(os.read(fd, 1000))
     finally:
         os.close(fd)
 
@@ -158,37 +158,39 @@ def use(path):
 @WITH_FILES
 @pytest.mark.parametrize("scratch", [True, False], ids=["scratch", "read-only"])
 @pytest.mark.parametrize("deep", ["pipe", "a/b/pipe"])
-def test_a_named_pipe_below_a_grant_is_not_connected(wall: Wall, tmp_path: Path, deep: str, scratch: bool) -> None:
-    if scratch and wall.tier == "B":
+def test_named_pipe_in_granted_directory_is_not_connected(
+    sandbox: TierSandbox, tmp_path: Path, deep: str, scratch: bool
+) -> None:
+    if scratch and sandbox.tier == "B":
         pytest.skip("no scratch directory in tier B")
     pipe = tmp_path / deep
     pipe.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(pipe, 0o666)
     (pipe.parent / "beside.txt").write_text("yes")
-    with listening(pipe) as heard:
-        result = wall.run(
+    with listening(pipe) as received:
+        result = sandbox.run(
             PIPE + "answer = (use(path), open(beside).read(), sorted(os.listdir(place)))",
             inputs={"path": str(pipe), "beside": str(pipe.parent / "beside.txt"), "place": str(tmp_path)},
             reads=(str(tmp_path),),
             scratch=scratch,
         )
-    assert heard == [b"for the host"]
-    uses, beside, names = result.answer
+    assert received == [b"for the host"]
+    uses, content, names = result.answer
     assert uses in ({"read": "", "write": "refused", "both": "refused"}, dict.fromkeys(uses, "refused"))
-    assert (beside, names) == ("yes", sorted(path.name for path in tmp_path.iterdir()))
+    assert (content, names) == ("yes", sorted(path.name for path in tmp_path.iterdir()))
 
 
 @WITH_FILES
-def test_a_named_pipe_made_later_is_not_connected(wall: Wall, tmp_path: Path) -> None:
+def test_named_pipe_created_later_is_not_connected(sandbox: TierSandbox, tmp_path: Path) -> None:
     program, inputs = PIPE + "answer = use(path)", {"path": str(tmp_path / "pipe")}
-    assert set(wall.run(program, inputs=inputs, reads=(str(tmp_path),)).answer.values()) == {"refused"}
+    assert set(sandbox.run(program, inputs=inputs, reads=(str(tmp_path),)).answer.values()) == {"refused"}
     os.mkfifo(tmp_path / "pipe", 0o666)
-    with listening(tmp_path / "pipe") as heard:
-        wall.run(program, inputs=inputs, reads=(str(tmp_path),))
-    assert heard == [b"for the host"]
+    with listening(tmp_path / "pipe") as received:
+        sandbox.run(program, inputs=inputs, reads=(str(tmp_path),))
+    assert received == [b"for the host"]
 
 
-def test_a_named_pipe_is_not_granted(tmp_path: Path) -> None:
+def test_named_pipe_cannot_be_granted(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="neither a regular file nor a directory"):
         run("answer = 1", reads=(str(tmp_path / "pipe"),))
@@ -205,8 +207,8 @@ answer = (answer, tried(connected, f'{place}/socket'))
 
 
 @WITH_FILES
-def test_sockets_and_devices_below_a_grant_are_not_connected(wall: Wall, tmp_path: Path) -> None:
-    devices = {"zero": (1, 5), "kmsg": (1, 11), "terminal": (5, 0), "fuse": (10, 229)} if is_almighty() else {}
+def test_sockets_and_devices_in_granted_directory_are_not_connected(sandbox: TierSandbox, tmp_path: Path) -> None:
+    devices = {"zero": (1, 5), "kmsg": (1, 11), "terminal": (5, 0), "fuse": (10, 229)} if has_all_root_rights() else {}
     for name, numbers in devices.items():
         os.mknod(tmp_path / name, 0o666 | stat.S_IFCHR, os.makedev(*numbers))
         (tmp_path / name).chmod(0o666)
@@ -215,7 +217,7 @@ def test_sockets_and_devices_below_a_grant_are_not_connected(wall: Wall, tmp_pat
         (tmp_path / "socket").chmod(0o777)
         server.listen()
         server.setblocking(False)
-        found, connection = wall.run(PIPE + SPECIAL, inputs={"place": str(tmp_path)}, reads=(str(tmp_path),)).answer
+        found, connection = sandbox.run(PIPE + SPECIAL, inputs={"place": str(tmp_path)}, reads=(str(tmp_path),)).answer
         with pytest.raises(BlockingIOError):
             server.accept()
     assert found.keys() == {"socket", *devices}
@@ -224,14 +226,14 @@ def test_sockets_and_devices_below_a_grant_are_not_connected(wall: Wall, tmp_pat
     assert connection is not True
 
 
-def test_a_pipe_can_be_used_without_a_wall(tmp_path: Path) -> None:
+def test_named_pipe_works_without_sandbox(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with listening(tmp_path / "pipe") as heard:
+    with listening(tmp_path / "pipe") as received:
         result = run(
             "import os\n" + PIPE + "answer = use(path)", sandbox="none", inputs={"path": str(tmp_path / "pipe")}
         )
     assert result.answer == {"read": "for the host", "write": 14, "both": 14}
-    assert heard == [b"from the guest" * 2]
+    assert received == [b"from the guest" * 2]
 
 
 # --- mounts below a grant -----------------------------------------------------------------------------------------
@@ -268,8 +270,8 @@ print(json.dumps([result.answer, refused]))
 
 
 @WITH_FILES
-def test_what_the_kernel_mounts_below_a_grant_is_not_granted(wall: Wall, tmp_path: Path) -> None:
-    if not is_almighty():
+def test_kernel_file_systems_in_granted_directory_are_not_granted(sandbox: TierSandbox, tmp_path: Path) -> None:
+    if not has_all_root_rights():
         pytest.skip("only root can mount a /proc below a directory")
     for name in ("proc", "sys", "disk"):
         (tmp_path / name).mkdir()
@@ -278,12 +280,12 @@ def test_what_the_kernel_mounts_below_a_grant_is_not_granted(wall: Wall, tmp_pat
         'mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/disk" '
         '&& echo granted > "$1/disk/file.txt" && exec "$2" -c "$3" "$4" "$1"'
     )
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, MOUNTED, wall.tier]
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, MOUNTED, sandbox.tier]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     (seen, listed, disk, own), refused = json.loads(done.stdout)
     assert seen == [False] * 4
-    assert listed == [] or wall.tier == "B"  # where names are seen
+    assert listed == [] or sandbox.tier == "B"  # where names are seen
     assert (disk, own) == (True, True)
     assert refused == [True] * 3
 
@@ -314,13 +316,13 @@ MOUNTS = {
 
 @WITH_FILES
 @pytest.mark.parametrize("how", MOUNTS)
-def test_no_mount_of_proc_below_a_grant_is_granted(wall: Wall, tmp_path: Path, how: str) -> None:
-    if not is_almighty():
+def test_proc_mounts_in_granted_directory_are_not_granted(sandbox: TierSandbox, tmp_path: Path, how: str) -> None:
+    if not has_all_root_rights():
         pytest.skip("only root can mount a /proc below a directory")
     (tmp_path / "own.txt").write_text("granted")
     name, mount = MOUNTS[how]
     script = f'{mount} && grep -q . "$1/$5" && exec "$2" -c "$3" "$4" "$1" "$5"'
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, SEEN, wall.tier, name]
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, SEEN, sandbox.tier, name]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == "['', 'granted']\n", done.stderr
 
@@ -330,14 +332,14 @@ def test_no_mount_of_proc_below_a_grant_is_granted(wall: Wall, tmp_path: Path, h
 WHO = "answer = (os.getuid(), os.geteuid(), os.getgid(), os.getgroups())"
 
 
-def test_no_program_runs_as_root(wall: Wall) -> None:
-    """Also where Python, or what is granted, is in a directory that only root may enter."""
-    uid, effective, gid, groups = wall.run(WHO).answer
+def test_no_program_runs_as_root(sandbox: TierSandbox) -> None:
+    """Even if Python or a granted file is in a directory that only root may enter."""
+    uid, effective, gid, groups = sandbox.run(WHO).answer
     assert 0 not in (uid, effective, gid, *groups) or os.geteuid() != 0
 
 
 @WITH_FILES
-def test_a_file_of_root_is_read_as_another_user(wall: Wall, tmp_path: Path) -> None:
+def test_granted_file_of_root_is_read_without_root_rights(sandbox: TierSandbox, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("this is about programs that root runs")
     (tmp_path / "shut").mkdir(mode=0o700)
@@ -345,18 +347,18 @@ def test_a_file_of_root_is_read_as_another_user(wall: Wall, tmp_path: Path) -> N
         (tmp_path / "shut" / name).write_text(SECRET)
         (tmp_path / "shut" / name).chmod(0o600)
     path = tmp_path / "shut" / "granted.txt"
-    result = wall.run(
+    result = sandbox.run(
         "answer = (open(path).read(), os.getuid() != 0, tried(open, path, 'a') is True, tried(open, beside))",
         inputs={"path": str(path), "beside": str(path.with_name("beside.txt"))},
         reads=(str(path),),
     )
-    assert result.answer == (SECRET, True, False, NO_FILE[wall.tier])
+    assert result.answer == (SECRET, True, False, NO_FILE[sandbox.tier])
 
 
 @pytest.mark.parametrize("tier", ["A", "B", "C"])
-def test_root_without_its_rights_runs_no_program_as_root(tier: str) -> None:
-    """As in a container: root may not read others' files, or not create namespaces, or not change its user."""
-    if not is_almighty():
+def test_root_without_capabilities_runs_no_program_as_root(tier: str) -> None:
+    """As in a container: root cannot read files of other users, create namespaces or change its user."""
+    if not has_all_root_rights():
         pytest.skip("this is about programs that root runs")
     program = (
         "from chainofcode import SandboxError, run\nimport sys\n"
@@ -396,9 +398,13 @@ answer = (os.getcwd(), sum(backwards in text[::-1] for thing in things for text 
 
 
 @IN_TIER_A
-def test_the_hosts_working_directory_is_not_seen(wall: Wall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_working_directory_is_hidden(
+    sandbox: TierSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "where-the-host-works").mkdir()
     monkeypatch.chdir(tmp_path / "where-the-host-works")
-    with Jail(wall.tier, spares=0) as jail:
-        result = Wall(wall.tier, jail).run(LOOK_FOR, inputs={"backwards": "where-the-host-works"[::-1]}, limits=LIMITS)
+    with Jail(sandbox.tier, spares=0) as jail:
+        result = TierSandbox(sandbox.tier, jail).run(
+            LOOK_FOR, inputs={"backwards": "where-the-host-works"[::-1]}, limits=LIMITS
+        )
     assert result.answer == ("/guest", 0), result

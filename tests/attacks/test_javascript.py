@@ -1,6 +1,6 @@
-"""What a hostile program in JavaScript tries, and what comes of it. One claim per program.
+"""Hostile programs in JavaScript and their results: one claim per program.
 
-The wall is the kernel's, as for Python. These programs attack what stands inside it: the probes, the requests, the answer.
+The sandbox is the same as for Python. These programs attack what runs inside it: the probes, the requests, the answer.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VALUES = {
 }
 ASKS = 'const got = isFruit("apple");\n'
 
-# The program does what it wants, and the value that it asked for and its answer come out as they should.
+# The program interferes with its own environment; the value it requests and its answer are still correct.
 HARMLESS = {
     "prototype pollution of objects": (
         "Object.prototype.error = 'x'; Object.prototype.special = true; Object.prototype.get = () => 1;\n"
@@ -171,7 +171,7 @@ HARMLESS = {
     "a caught overflow": ("function f() { return f() + 1; }\ntry { f(); } catch (e) { answer = [e.name, isFruit('apple')]; }", ["RangeError", True]),
 }  # fmt: skip
 
-# The program fails, and the reason is data with a line.
+# The program fails, with a reason and an error that the host can report.
 FAILS = {
     "toJSON that throws": ("answer = { toJSON() { throw new Error('no'); } };", "error", "Error", "no"),
     "an error whose parts throw": ("throw { get name() { throw 1; }, get message() { throw 2; } };", "error", "Error", ""),
@@ -236,8 +236,8 @@ def attempt(program: str, jail: Sandbox, *, is_observed: bool = False, **limits:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_observed", [False, True])
 @pytest.mark.parametrize("name", HARMLESS)
-def test_a_program_that_breaks_only_itself(name: str, is_observed: bool, jail: Sandbox) -> None:
-    """Also where a model is shown its variables."""
+def test_hostile_program_harms_only_itself(name: str, is_observed: bool, jail: Sandbox) -> None:
+    """Also if the request to the model includes its variables."""
     program, expected = HARMLESS[name]
     result = attempt(f"const shownVariable = [1];\n{program}", jail, is_observed=is_observed)
     assert result.is_answered, result.error
@@ -245,7 +245,7 @@ def test_a_program_that_breaks_only_itself(name: str, is_observed: bool, jail: S
 
 
 @pytest.mark.parametrize("name", FAILS)
-def test_a_program_that_fails(name: str, jail: Sandbox) -> None:
+def test_failing_program_reports_error(name: str, jail: Sandbox) -> None:
     program, reason, kind, message = FAILS[name]
     result = attempt(program, jail, memory_bytes=512 * 1024**2, cpu_seconds=20)
     assert result.reason == reason, (result.reason, result.error)
@@ -256,8 +256,8 @@ def test_a_program_that_fails(name: str, jail: Sandbox) -> None:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ENDLESS)
-def test_a_program_that_never_ends(name: str, jail: Sandbox) -> None:
+def test_endless_program_hits_cpu_limit(name: str, jail: Sandbox) -> None:
     result = attempt("let begun = 1;\n" + ENDLESS[name], jail, cpu_seconds=1)
     assert result.reason == "limit:cpu", (result.reason, result.error)
     assert result.error is not None and result.error.line is not None
-    assert result.trace.steps[0].delta == {"begun": "1"}  # what it did before is told
+    assert result.trace.steps[0].delta == {"begun": "1"}  # the trace keeps the steps before the limit

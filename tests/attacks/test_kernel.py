@@ -1,4 +1,4 @@
-"""The kernel: each call that could do harm, made directly, is refused; so is every call that is not on a list."""
+"""The kernel: a harmful system call made directly is refused, and so is every call that is not on a list."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 from chainofcode import run
 
-from .harness import KERNEL, LIMITS, PRELUDE, Attack, Wall, World, is_success, skip_without_rights
+from .harness import KERNEL, LIMITS, PRELUDE, Attack, HostFiles, TierSandbox, is_success, skip_without_rights
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers here are those of x86_64")
 
-INFO = "bytes(8) + (-1).to_bytes(4, 'little', signed=True) + bytes(116)"  # of a signal that was queued
+INFO = "bytes(8) + (-1).to_bytes(4, 'little', signed=True) + bytes(116)"  # siginfo of a queued signal
 NOWHERE = "b'/nowhere/at-all'"
 
-# name: number, arguments that can do no harm, and what the kernel says to them without a wall
+# name: number, harmless arguments, and the result without a sandbox
 ANYONE = {
     "mount": (165, "None, None, None, 0, None", "EFAULT"),
     "umount2": (166, f"{NOWHERE}, 0", "ENOENT"),
@@ -79,7 +79,7 @@ ANYONE = {
     "get_robust_list": (274, "other, None, None", KERNEL),
     "x32 getpid": (0x40000027, "", KERNEL),
 }
-# The same where the kernel asks first who is asking, or a machine may have taken the call from ordinary users.
+# The same for calls that need privileges, or that a machine may have disabled for ordinary users.
 ROOT = {
     "pivot_root": (155, "None, None", "EFAULT"),
     "fsopen": (430, "None, 0", "EFAULT"),
@@ -112,7 +112,7 @@ ROOT = {
     "syslog": (103, "10, None, 0", True),
     "chroot": (161, "b'/'", True),
     "unshare the host's name": (272, "0x04000000", True),
-    "unshare users": (272, "0x10000000", True),  # the last: whoever has done this has no right left on the host
+    "unshare users": (272, "0x10000000", True),  # must be the last: afterwards the process has no rights on the host
 }
 
 ATTACKS = [
@@ -127,13 +127,13 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_refused(wall: Wall, attack: Attack, world: World) -> None:
-    wall.refuses(attack, world)
+def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+    sandbox.assert_refused(attack, host_files)
 
 
 @pytest.fixture(scope="module")
-def unwalled() -> Any:
-    """What the kernel says to each call without a wall: all of them by one guest, to save time."""
+def unconfined_results() -> Any:
+    """The result of each call without a sandbox; one guest makes all of them, to save time."""
     calls = [f"{attack.program}\nfound[{attack.name!r}] = answer" for attack in ATTACKS]
     result = run("\n".join([PRELUDE, "found = {}", *calls, "answer = found"]), sandbox="none", limits=LIMITS)
     assert result.reason == "answered", result
@@ -141,14 +141,14 @@ def unwalled() -> Any:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_works_without_a_wall(attack: Attack, unwalled: Any) -> None:
+def test_works_without_sandbox(attack: Attack, unconfined_results: Any) -> None:
     skip_without_rights(attack)
-    assert is_success(attack, unwalled[attack.name])
+    assert is_success(attack, unconfined_results[attack.name])
 
 
 # --- lists --------------------------------------------------------------------------------------------------------
 
-# Calls that a guest may make; those on files in tiers A and B; those that are looked at more closely.
+# Calls that a guest may make; those on paths, in tiers A and B only; those whose arguments the filter checks.
 ALWAYS = {
     *(0, 1, 3, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 19, 20, 22, 23, 24, 25, 28, 32, 33, 34, 35, 36, 37, 38, 39, 45),
     *(
@@ -209,22 +209,22 @@ ON_PATHS = {4, 6, 21, 80, 81, 89, 137, 217, 262, 267, 269, 332, 439}
 GUARDED = {16, 44, 53, 56, 62, 72, 204, 234, 302}
 OPENING = {2, 257}
 ABSENT = {435, 437}
-PROBES = {335, 336}  # uretprobe and uprobe, which no filter sees; fatal but in a place that only the kernel makes
+PROBES = {335, 336}  # uretprobe and uprobe, which no filter sees; fatal except in a trampoline that the kernel creates
 
 
-def test_no_call_but_those_on_the_list(wall: Wall) -> None:
-    """With arguments that no call can use, lest one be allowed. A call that joins the list must join this one."""
-    allowed = ALWAYS | GUARDED | (ON_PATHS | OPENING if wall.tier != "C" else set())
+def test_only_listed_system_calls_are_allowed(sandbox: TierSandbox) -> None:
+    """Invalid arguments keep an allowed call harmless. A call added to the filter's list must be added here."""
+    allowed = ALWAYS | GUARDED | (ON_PATHS | OPENING if sandbox.tier != "C" else set())
     others = sorted(set(range(700)) - allowed - ABSENT - PROBES)
-    result = wall.run(
+    result = sandbox.run(
         "answer = [n for n in others if tried(syscall, n, *[-1] * 6) != 'EPERM']", inputs={"others": others}
     )
     assert result.answer == []
 
 
-def test_no_call_of_the_32_bit_pointer_kind(wall: Wall) -> None:
-    """x32: the same numbers with another bit, and some of its own."""
-    result = wall.run("answer = {tried(syscall, n | 0x40000000, *[-1] * 6) for n in range(700)}")
+def test_no_x32_system_call_is_allowed(sandbox: TierSandbox) -> None:
+    """x32 has the same numbers with another bit set, and some of its own."""
+    result = sandbox.run("answer = {tried(syscall, n | 0x40000000, *[-1] * 6) for n in range(700)}")
     assert result.answer == {"EPERM"}
 
 
@@ -236,21 +236,23 @@ def test_no_call_of_the_32_bit_pointer_kind(wall: Wall) -> None:
     ],
     ids=["fcntl", "ioctl"],
 )
-def test_no_command_but_those_on_the_list(wall: Wall, call: int, commands: list[int], allowed: list[int]) -> None:
-    """On a descriptor that is not open: what passes the filter fails there."""
+def test_only_listed_fcntl_and_ioctl_commands_are_allowed(
+    sandbox: TierSandbox, call: int, commands: list[int], allowed: list[int]
+) -> None:
+    """On a descriptor that is not open, so that commands that pass the filter fail."""
     program = f"answer = [c for c in commands if tried(syscall, {call}, -1, c, 0) != 'EPERM']"
-    assert wall.run(program, inputs={"commands": commands}).answer == allowed
+    assert sandbox.run(program, inputs={"commands": commands}).answer == allowed
 
 
-def test_clone_makes_nothing_but_threads(wall: Wall) -> None:
-    """Each flag alone, a thread without one of its flags, a thread with a namespace."""
+def test_clone_creates_only_threads(sandbox: TierSandbox) -> None:
+    """Tried: each flag alone, a thread without one of its flags, a thread with a namespace."""
     program = (
         "thread, namespaces = (8, 9, 10, 11, 16, 18), (7, 17, 25, 26, 27, 28, 29, 30)\n"
         "whole = sum(1 << bit for bit in thread)\n"
         "flags = [*(1 << b for b in range(32)), *(whole & ~(1 << b) for b in thread), *(whole | 1 << b for b in namespaces)]\n"
         "answer = {tried(syscall, 56, flag, 0, 0, 0, 0) for flag in flags}"
     )
-    assert wall.run(program).answer == {"EPERM"}
+    assert sandbox.run(program).answer == {"EPERM"}
 
 
 # --- machine code of the program's own ----------------------------------------------------------------------------
@@ -267,15 +269,15 @@ SOCKET = "execute(bytes.fromhex('bf02000000 be01000000 31d2 b829000000 0f05 c3')
 GETPID_32 = "execute(bytes.fromhex('53 b814000000 cd80 5b c3'))"  # mov eax, 20; int 0x80
 
 
-def test_machine_code_runs_and_stays_inside(wall: Wall) -> None:
-    result = wall.run(CODE + f"answer = ({GETPID} == os.getpid(), {SOCKET})")
+def test_machine_code_runs_but_stays_confined(sandbox: TierSandbox) -> None:
+    result = sandbox.run(CODE + f"answer = ({GETPID} == os.getpid(), {SOCKET})")
     assert result.answer == (True, -1)
 
 
-def test_machine_code_gets_a_socket_without_a_wall() -> None:
+def test_machine_code_opens_socket_without_sandbox() -> None:
     result = run(PRELUDE + CODE + f"answer = {SOCKET} > 2", sandbox="none", limits=LIMITS)
     assert result.answer is True
 
 
-def test_calls_of_32_bit_programs_are_fatal(wall: Wall) -> None:
-    wall.ends(CODE + f"answer = {GETPID_32}", "guest died", "of signal 31")
+def test_i386_system_calls_are_fatal(sandbox: TierSandbox) -> None:
+    sandbox.assert_ends(CODE + f"answer = {GETPID_32}", "guest died", "of signal 31")

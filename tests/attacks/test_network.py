@@ -1,4 +1,4 @@
-"""The network: no socket of any kind, but a connected pair within the guest that reaches nobody."""
+"""The network: no sockets, except a connected pair inside the guest that reaches no other process."""
 
 from __future__ import annotations
 
@@ -11,9 +11,18 @@ import pytest
 
 from chainofcode import run
 
-from .harness import KERNEL, LIMITS, PRELUDE, Attack, Wall, World, succeeds_bare, tried_bare
+from .harness import (
+    KERNEL,
+    LIMITS,
+    PRELUDE,
+    Attack,
+    HostFiles,
+    TierSandbox,
+    assert_succeeds_unconfined,
+    safe_unconfined,
+)
 
-# family, type, protocol; and who can have one without a wall
+# family, type, protocol; and who can open one without a sandbox
 SOCKETS = {
     "IPv4, TCP": (2, 1, 0, "everyone"),
     "IPv4, UDP": (2, 2, 0, "everyone"),
@@ -50,10 +59,10 @@ ATTACKS = [
         Attack(
             name,
             f"import socket\nanswer = tried(socket.socket, *{numbers})",
-            unsafe="" if whose else ODD,
-            for_root=whose == "root",
+            unsafe="" if available_to else ODD,
+            for_root=available_to == "root",
         )
-        for name, (*numbers, whose) in SOCKETS.items()
+        for name, (*numbers, available_to) in SOCKETS.items()
     ],
     Attack(
         "every family and type there is",
@@ -94,16 +103,16 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_refused(wall: Wall, attack: Attack, world: World) -> None:
-    wall.refuses(attack, world)
+def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+    sandbox.assert_refused(attack, host_files)
 
 
-@pytest.mark.parametrize("attack", tried_bare(ATTACKS), ids=str)
-def test_works_without_a_wall(attack: Attack, world: World) -> None:
-    succeeds_bare(attack, world)
+@pytest.mark.parametrize("attack", safe_unconfined(ATTACKS), ids=str)
+def test_works_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
+    assert_succeeds_unconfined(attack, host_files)
 
 
-# --- someone listens ----------------------------------------------------------------------------------------------
+# --- a server on the host -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(params=["TCP", "UDP", "Unix", "Unix datagrams", "abstract Unix"])
@@ -128,30 +137,30 @@ CALL = (
 )
 
 
-def caller(server: socket.socket) -> dict[str, object]:
+def connection_to(server: socket.socket) -> dict[str, object]:
     return {"family": int(server.family), "kind": int(server.type), "address": server.getsockname()}
 
 
-def is_called(server: socket.socket) -> bool:
+def has_data(server: socket.socket) -> bool:
     return bool(select.select([server], [], [], 0.05)[0])
 
 
-def test_a_server_on_this_machine_hears_nothing(wall: Wall, server: socket.socket) -> None:
-    assert wall.run(CALL, inputs=caller(server)).answer == "EPERM"
-    assert not is_called(server)
+def test_local_server_receives_nothing(sandbox: TierSandbox, server: socket.socket) -> None:
+    assert sandbox.run(CALL, inputs=connection_to(server)).answer == "EPERM"
+    assert not has_data(server)
 
 
-def test_a_server_hears_a_program_without_a_wall(server: socket.socket) -> None:
-    assert run(PRELUDE + CALL, sandbox="none", inputs=caller(server), limits=LIMITS).answer is True
-    assert is_called(server)
+def test_local_server_is_reachable_without_sandbox(server: socket.socket) -> None:
+    assert run(PRELUDE + CALL, sandbox="none", inputs=connection_to(server), limits=LIMITS).answer is True
+    assert has_data(server)
 
 
 @pytest.mark.parametrize("server", ["TCP"], indirect=True)
-def test_an_event_loop_reaches_nobody(wall: Wall, server: socket.socket) -> None:
-    """It works, on its connected pair, and still opens no connection."""
+def test_event_loop_runs_but_opens_no_connection(sandbox: TierSandbox, server: socket.socket) -> None:
+    """The loop works on its connected pair, but cannot open a connection."""
     program = (
         "import asyncio\nasync def call():\n    await asyncio.sleep(0.001)\n"
         "    await asyncio.open_connection(*address)\nanswer = tried(asyncio.run, call())"
     )
-    assert wall.run(program, inputs={"address": list(server.getsockname())}).answer == "EPERM"
-    assert not is_called(server)
+    assert sandbox.run(program, inputs={"address": list(server.getsockname())}).answer == "EPERM"
+    assert not has_data(server)

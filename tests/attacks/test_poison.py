@@ -1,6 +1,6 @@
-"""The next program: nothing that a program does to its own world reaches another's.
+"""The next program: nothing that a program does to its own process affects another program.
 
-Each program gets a fork of its own. Without a wall it gets a process of its own, so this is only tried behind one.
+In a sandbox each program runs in its own fork of a zygote. Without one it gets a new process, so that is not tested.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 
 from chainofcode import Limits, arun
 
-from .harness import IN_TIER_A, Wall
+from .harness import IN_TIER_A, TierSandbox
 
-# what the first program does, and what the next one looks at: its `answer` is what it would be without the first
+# What the first program does, what the next one inspects, and the answer that the next one must get.
 POISONS = {
     "a builtin": ("import builtins, os\nvars(os)['__builtins__']['len'] = lambda x: 7", "answer = len('ab')", 2),
     "a type": (
@@ -123,14 +123,14 @@ POISONS = {
 
 
 @pytest.mark.parametrize("name", POISONS)
-def test_the_next_program_finds_its_world_as_it_was(wall: Wall, name: str) -> None:
+def test_next_program_is_not_poisoned(sandbox: TierSandbox, name: str) -> None:
     poison, look, expected = POISONS[name]
-    assert wall.run(f"{poison}\n{look}").answer != expected, "the poison works where it was taken"
+    assert sandbox.run(f"{poison}\n{look}").answer != expected, "the poison works in its own program"
     for _ in range(2):  # one guest was forked before the poison, the next after it
-        assert wall.look(look).answer == expected
+        assert sandbox.run_unchecked(look).answer == expected
 
 
-def test_a_variable_is_gone_with_its_program(wall: Wall) -> None:
+def test_variables_do_not_survive_their_program(sandbox: TierSandbox) -> None:
     look = (
         "import gc\nseen, heap = set(), [*gc.get_objects(), *sys.modules.values(), sys._getframe()]\nfound = 0\n"
         "while heap:\n    thing = heap.pop()\n    if id(thing) not in seen:\n        seen.add(id(thing))\n"
@@ -138,32 +138,32 @@ def test_a_variable_is_gone_with_its_program(wall: Wall) -> None:
         "        heap += gc.get_referents(thing)\nanswer = found"
     )
     leave = "sys.left = globals()['left'] = b'-'.join([b'left', b'me', b'behind'])\n"
-    assert wall.run(leave + look).answer == 1
-    assert [wall.look(look).answer for _ in range(2)] == [0, 0]
+    assert sandbox.run(leave + look).answer == 1
+    assert [sandbox.run_unchecked(look).answer for _ in range(2)] == [0, 0]
 
 
-def test_a_package_that_was_imported_beforehand(wall: Wall) -> None:
-    """It lies in the memory that all guests of a zygote begin with."""
+def test_preimported_package_is_not_poisoned(sandbox: TierSandbox) -> None:
+    """The package is in the memory that all guests of a zygote start with."""
     look = "import sympy\nanswer = str(sympy.Rational(2, 4) + sympy.Integer(1))"
     poison = "import sympy\nsympy.Rational = lambda *_: 7\nsympy.Integer.__add__ = sympy.Integer.__radd__ = None\n"
-    assert wall.run(look, packages=("sympy",)).answer == "3/2"
-    assert wall.run(poison + look, packages=("sympy",)).answer != "3/2"
-    assert [wall.look(look, packages=("sympy",)).answer for _ in range(2)] == ["3/2"] * 2
+    assert sandbox.run(look, packages=("sympy",)).answer == "3/2"
+    assert sandbox.run(poison + look, packages=("sympy",)).answer != "3/2"
+    assert [sandbox.run_unchecked(look, packages=("sympy",)).answer for _ in range(2)] == ["3/2"] * 2
 
 
-def test_a_crowd_of_poisoners(wall: Wall) -> None:
-    """Sixteen at a time, between programs that look."""
+def test_concurrent_programs_do_not_poison_each_other(sandbox: TierSandbox) -> None:
+    """Sixteen at a time: poisoners alternate with programs that look."""
     poison = "import json\nsys.modules['math'] = None\njson.dumps = len\nos.close(1)\nanswer = 'poisoned'"
     look = "import json, math\nanswer = json.dumps(math.floor(2.5))"
 
     async def all_at_once() -> list[Any]:
         slots = asyncio.Semaphore(16)
 
-        async def one(program: str) -> Any:
+        async def run_one(program: str) -> Any:
             async with slots:
-                return (await arun("import os, sys\n" + program, sandbox=wall.jail)).answer
+                return (await arun("import os, sys\n" + program, sandbox=sandbox.jail)).answer
 
-        return await asyncio.gather(*[one(look if n % 2 else poison) for n in range(40)])
+        return await asyncio.gather(*[run_one(look if n % 2 else poison) for n in range(40)])
 
     assert asyncio.run(all_at_once()) == ["poisoned", "2"] * 20
 
@@ -185,17 +185,17 @@ LEFT = {
 
 @pytest.mark.parametrize("name", LEFT)
 @IN_TIER_A
-def test_what_was_left_in_the_scratch_is_gone(wall: Wall, name: str) -> None:
+def test_scratch_directory_is_empty_for_next_program(sandbox: TierSandbox, name: str) -> None:
     look = "found = (os.listdir('.'), oct(os.stat('.').st_mode))\n"
-    first = wall.run(f"{look}{LEFT[name]}\nanswer = found", scratch=True)
+    first = sandbox.run(f"{look}{LEFT[name]}\nanswer = found", scratch=True)
     assert first.answer == ([], "0o40700"), first
-    assert wall.run(f"{look}answer = found", scratch=True).answer == ([], "0o40700")
+    assert sandbox.run(f"{look}answer = found", scratch=True).answer == ([], "0o40700")
 
 
 @IN_TIER_A
-def test_the_next_program_without_a_scratch_has_none(wall: Wall) -> None:
-    assert wall.run("open('left', 'w').close()\nanswer = os.listdir('.')", scratch=True).answer == ["left"]
-    assert wall.run("answer = (os.listdir('.'), tried(open, 'left', 'w') is True)").answer == ([], False)
+def test_next_program_without_scratch_directory_has_none(sandbox: TierSandbox) -> None:
+    assert sandbox.run("open('left', 'w').close()\nanswer = os.listdir('.')", scratch=True).answer == ["left"]
+    assert sandbox.run("answer = (os.listdir('.'), tried(open, 'left', 'w') is True)").answer == ([], False)
 
 
 FULL = {
@@ -210,12 +210,12 @@ FULL = {
 
 @pytest.mark.parametrize("name", FULL)
 @IN_TIER_A
-def test_a_scratch_that_is_full_is_an_error_of_the_program(wall: Wall, name: str, tmp_path: Path) -> None:
+def test_full_scratch_directory_raises_error_in_program(sandbox: TierSandbox, name: str, tmp_path: Path) -> None:
     act, errors = FULL[name]
     before = os.statvfs(tmp_path).f_ffree
-    result = wall.run(f"answer = tried(lambda: {act})", scratch=True, limits=Limits(scratch_bytes=1_000_000))
+    result = sandbox.run(f"answer = tried(lambda: {act})", scratch=True, limits=Limits(scratch_bytes=1_000_000))
     assert result.answer in errors, result
-    # On the host's disk none of the 5,000 was made; other processes may have made some.
+    # The host's disk got none of the 5,000 files; other processes may have created some.
     assert abs(os.statvfs(tmp_path).f_ffree - before) < 2500
 
 
@@ -229,11 +229,11 @@ WAYS_OUT = {
 
 @pytest.mark.parametrize("name", WAYS_OUT)
 @IN_TIER_A
-def test_no_way_leads_out_of_the_scratch(wall: Wall, name: str, tmp_path: Path) -> None:
+def test_scratch_directory_cannot_be_escaped(sandbox: TierSandbox, name: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2")
     act, path = WAYS_OUT[name]
     inputs = {"secret": str(tmp_path / "secret")}
-    result = wall.run(f"{act}\nanswer = tried(open, {path!r})", inputs=inputs, scratch=True)
+    result = sandbox.run(f"{act}\nanswer = tried(open, {path!r})", inputs=inputs, scratch=True)
     assert result.answer == "ENOENT"
 
 
@@ -245,13 +245,13 @@ def test_no_way_leads_out_of_the_scratch(wall: Wall, name: str, tmp_path: Path) 
     ],
 )  # fmt: skip
 @IN_TIER_A
-def test_the_scratch_gives_no_other_right(wall: Wall, act: str) -> None:
+def test_scratch_directory_grants_no_other_rights(sandbox: TierSandbox, act: str) -> None:
     program = f"open('y', 'w').write('#!/bin/sh')\nos.chmod('y', 0o6777)\nanswer = tried(lambda: {act})"
-    assert wall.run(program, scratch=True).answer == "EPERM"
+    assert sandbox.run(program, scratch=True).answer == "EPERM"
 
 
 @IN_TIER_A
-def test_two_programs_at_once_do_not_see_each_others_files(wall: Wall) -> None:
+def test_concurrent_programs_do_not_see_each_others_files(sandbox: TierSandbox) -> None:
     leave = "import os\nopen(mine, 'w').close()\nf(mine)\nanswer = os.listdir('.')"
 
     async def both() -> list[Any]:
@@ -266,9 +266,9 @@ def test_two_programs_at_once_do_not_see_each_others_files(wall: Wall) -> None:
             return 1
 
         results = await asyncio.gather(
-            *[arun(leave, meet, sandbox=wall.jail, scratch=True, inputs={"mine": name}) for name in ("one", "two")]
+            *[arun(leave, meet, sandbox=sandbox.jail, scratch=True, inputs={"mine": name}) for name in ("one", "two")]
         )
         return [result.answer for result in results]
 
     assert asyncio.run(both()) == [["one"], ["two"]]
-    wall.is_healthy()
+    sandbox.assert_healthy()

@@ -1,4 +1,4 @@
-"""Other processes: none is started, none is signalled, watched, slowed or outlived."""
+"""Other processes: a program cannot start, signal, watch or slow down any, and does not outlive its run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,18 @@ from processes import descendants, is_alive
 from chainofcode import Limits, run
 from chainofcode.sandbox import Jail
 
-from .harness import KERNEL, LIMITS, PRELUDE, Attack, Wall, World, succeeds_bare, tried_bare
+from .harness import (
+    KERNEL,
+    LIMITS,
+    PRELUDE,
+    Attack,
+    HostFiles,
+    TierSandbox,
+    assert_succeeds_unconfined,
+    safe_unconfined,
+)
 
-# A child that comes to be leaves at once, by the kernel's own exit: it must not speak for its parent.
+# If a child is created, it exits at once with `_exit`: it must not write frames in its parent's name.
 LEAVE = "def leave(pid):\n    if pid == 0:\n        libc._exit(0)\n    os.waitpid(pid, 0)\n"
 RAISING = "it takes a right that not even root has everywhere"
 
@@ -93,13 +102,13 @@ ATTACKS = [*STARTING, *TOUCHING]
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_refused(wall: Wall, attack: Attack, world: World) -> None:
-    wall.refuses(attack, world)
+def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+    sandbox.assert_refused(attack, host_files)
 
 
-@pytest.mark.parametrize("attack", tried_bare(ATTACKS), ids=str)
-def test_works_without_a_wall(attack: Attack, world: World) -> None:
-    succeeds_bare(attack, world)
+@pytest.mark.parametrize("attack", safe_unconfined(ATTACKS), ids=str)
+def test_works_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
+    assert_succeeds_unconfined(attack, host_files)
 
 
 # --- outliving the run --------------------------------------------------------------------------------------------
@@ -117,19 +126,19 @@ LINGERING = {
 
 
 @pytest.fixture(scope="module")
-def lone(wall: Wall) -> Iterator[Wall]:
-    """A jail that keeps no guest ahead: between programs it has none."""
-    with Jail(wall.tier, spares=0) as jail:
+def spareless(sandbox: TierSandbox) -> Iterator[TierSandbox]:
+    """A jail without spare guests: between programs it has no guest."""
+    with Jail(sandbox.tier, spares=0) as jail:
         run("answer = 1", sandbox=jail)
-        yield Wall(wall.tier, jail)
+        yield TierSandbox(sandbox.tier, jail)
 
 
-def keepers(lone: Wall) -> set[int]:
-    """The processes of a jail when no guest is left: in tier A one more, to be the first in its namespace."""
-    (zygote,) = lone.jail._zygotes.values()
+def jail_processes(spareless: TierSandbox) -> set[int]:
+    """The processes of a jail without guests; tier A has one more, the first in its namespace."""
+    (zygote,) = spareless.jail._zygotes.values()
     for _ in range(500):
         found = {number for number in descendants(zygote._process.pid) if is_alive(number)}
-        if len(found) == (2 if lone.tier in ("A", "A-") else 1):
+        if len(found) == (2 if spareless.tier in ("A", "A-") else 1):
             return found
         time.sleep(0.01)
     pytest.fail(f"processes are left: {found}")
@@ -138,15 +147,15 @@ def keepers(lone: Wall) -> set[int]:
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", ["answer = 7", "while True: pass"], ids=["answers", "spins"])
 @pytest.mark.parametrize("lingering", LINGERING)
-def test_nothing_outlives_a_run(lone: Wall, lingering: str, ending: str) -> None:
-    before = keepers(lone)
-    result = lone.run(LINGERING[lingering] + ending, limits=Limits(run_seconds=0.4))
+def test_nothing_outlives_a_run(spareless: TierSandbox, lingering: str, ending: str) -> None:
+    before = jail_processes(spareless)
+    result = spareless.run(LINGERING[lingering] + ending, limits=Limits(run_seconds=0.4))
     assert result.reason == ("answered" if ending == "answer = 7" else "limit:run"), result
-    assert keepers(lone) == before
+    assert jail_processes(spareless) == before
 
 
-def test_a_process_of_its_own_session_outlives_a_run_without_a_wall() -> None:
-    """What the tests above would see if they could not fail."""
+def test_process_in_own_session_outlives_run_without_sandbox() -> None:
+    """Without a sandbox a process survives, so the test above can fail."""
     program = (
         "away, gone = os.pipe()\nchild = os.fork()\n"
         "if child == 0:\n    os.setsid()\n    os.write(gone, b'!')\n    os.closerange(1, 64)\n    libc.sleep(60)\n"

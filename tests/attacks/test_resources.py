@@ -1,6 +1,6 @@
-"""Time, memory, threads, descriptors, output: what takes too much is stopped, for the right reason and in time.
+"""Time, memory, threads, descriptors, output: programs that exceed a limit are stopped in time, for the right reason.
 
-Without a wall the same limits hold, as `test_hostile.py` shows; what would harm this machine there is not tried.
+The same limits hold without a sandbox, as `test_hostile.py` shows; what would harm this machine is not tried there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pytest
 
 from chainofcode import Limits, run
 
-from .harness import IN_ANY_TIER, WITH_FILES, Wall
+from .harness import IN_ANY_TIER, WITH_FILES, TierSandbox
 
 SHORT = Limits(run_seconds=0.15, cpu_seconds=5, memory_bytes=512 * 1024**2)
 ONE_CPU_SECOND = Limits(run_seconds=8, cpu_seconds=1, memory_bytes=512 * 1024**2)
 SMALL = Limits(run_seconds=5, cpu_seconds=5, memory_bytes=256 * 1024**2, output_bytes=100_000, processes=24)
 
-# Programs that would never end, or not before their limit.
+# Programs that never end, or not before their limit.
 ENDLESS = {
     "a loop": "while True: pass",
     "sleep": "import time\ntime.sleep(99)",
@@ -54,7 +54,7 @@ ENDLESS = {
     "        except GeneratorExit: pass\nx = g()\nnext(x)\nwhile True: next(x)",
 }
 
-# Programs that take more memory than they may.
+# Programs that exceed their memory limit.
 GREEDY = {
     "one large block": "x = bytearray(10**10)",
     "one long text": "x = 'x' * 10**10",
@@ -88,19 +88,19 @@ FATAL = {
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ENDLESS)
-def test_what_does_not_end_is_ended(wall: Wall, name: str) -> None:
-    wall.ends(ENDLESS[name], "limit:run", "the program ran for over 0.15 seconds", limits=SHORT)
+def test_endless_program_is_stopped(sandbox: TierSandbox, name: str) -> None:
+    sandbox.assert_ends(ENDLESS[name], "limit:run", "the program ran for over 0.15 seconds", limits=SHORT)
 
 
 @pytest.mark.parametrize("name", GREEDY)
-def test_memory_is_bounded(wall: Wall, name: str) -> None:
-    wall.ends(GREEDY[name], "limit:memory", limits=SMALL)
+def test_memory_is_bounded(sandbox: TierSandbox, name: str) -> None:
+    sandbox.assert_ends(GREEDY[name], "limit:memory", limits=SMALL)
 
 
 @pytest.mark.parametrize("name", FATAL)
-def test_a_guest_that_kills_itself_is_only_dead(wall: Wall, name: str) -> None:
+def test_crash_ends_only_the_guest(sandbox: TierSandbox, name: str) -> None:
     program, words = FATAL[name]
-    wall.ends(program, "guest died", words)
+    sandbox.assert_ends(program, "guest died", words)
 
 
 # --- CPU ----------------------------------------------------------------------------------------------------------
@@ -115,11 +115,11 @@ def test_a_guest_that_kills_itself_is_only_dead(wall: Wall, name: str) -> None:
     ],
     ids=["a loop", "deaf, with the limit raised as far as it goes"],
 )
-def test_cpu_is_bounded(wall: Wall, program: str) -> None:
-    wall.ends(program, "limit:cpu", "the program used", limits=ONE_CPU_SECOND)
+def test_cpu_is_bounded(sandbox: TierSandbox, program: str) -> None:
+    sandbox.assert_ends(program, "limit:cpu", "the program used", limits=ONE_CPU_SECOND)
 
 
-# --- wall time, while a model takes its time ----------------------------------------------------------------------
+# --- wall time, while the program waits for a model ---------------------------------------------------------------
 
 
 async def late(pause: Any) -> int:
@@ -128,66 +128,66 @@ async def late(pause: Any) -> int:
 
 
 @IN_ANY_TIER
-def test_waiting_for_a_model_is_bounded(wall: Wall) -> None:
+def test_waiting_for_a_model_is_bounded(sandbox: TierSandbox) -> None:
     limits = Limits(run_seconds=5, wall_seconds=0.3)
-    wall.ends("answer = f(1)", "limit:wall", "the run took over 0.3 seconds in all", late, limits=limits)
+    sandbox.assert_ends("answer = f(1)", "limit:wall", "the run took over 0.3 seconds in all", late, limits=limits)
 
 
 @IN_ANY_TIER
-def test_working_while_a_model_takes_its_time_is_bounded(wall: Wall) -> None:
+def test_cpu_use_while_waiting_for_a_model_is_bounded(sandbox: TierSandbox) -> None:
     program = (
         "import threading\ndef spin():\n    while True: pass\nthreading.Thread(target=spin).start()\nanswer = f(1)"
     )
     limits = Limits(run_seconds=8, cpu_seconds=1)
-    wall.ends(program, "limit:cpu", "the program used", late, limits=limits)
+    sandbox.assert_ends(program, "limit:cpu", "the program used", late, limits=limits)
 
 
 @IN_ANY_TIER
-def test_questions_for_a_model_are_bounded(wall: Wall) -> None:
+def test_calls_to_model_are_bounded(sandbox: TierSandbox) -> None:
     program = "n = 0\nwhile True:\n    n += 1\n    f(n)"
     limits = Limits(run_seconds=5, lm_calls=10)
-    wall.ends(program, "limit:calls", "over 10 calls", lambda pause: 1, limits=limits)
+    sandbox.assert_ends(program, "limit:calls", "over 10 calls", lambda pause: 1, limits=limits)
 
 
 # --- threads and descriptors --------------------------------------------------------------------------------------
 
 
-def test_threads_are_bounded(wall: Wall) -> None:
-    """By the kernel where it counts the guest's alone: then the program is told. Else by the host, which ends it."""
+def test_threads_are_bounded(sandbox: TierSandbox) -> None:
+    """By the kernel, which fails the call, if it counts only the guest's threads; else the host ends the run."""
     program = (
         "import threading, time\nstarted = 0\ntry:\n    while started < 400:\n"
         "        threading.Thread(target=time.sleep, args=(9,), daemon=True).start()\n        started += 1\n"
         f"except RuntimeError: pass\ntime.sleep(9 if started > {SMALL.processes} else 0)\nanswer = started"
     )
-    result = wall.run(program, limits=SMALL)
+    result = sandbox.run(program, limits=SMALL)
     if result.reason == "answered":
         assert 1 < result.answer <= SMALL.processes
     else:
         assert result.reason == "limit:processes", result
 
 
-def test_every_limit_of_the_kernel_is_set(wall: Wall) -> None:
+def test_all_kernel_limits_are_set(sandbox: TierSandbox) -> None:
     most = {"CORE": 0, "FSIZE": 0, "MEMLOCK": 0, "MSGQUEUE": 0, "NOFILE": 128, "SIGPENDING": 64}
     program = "import resource\nanswer = {name: resource.getrlimit(getattr(resource, name)) for name in names}"
-    found = wall.run(program, inputs={"names": [f"RLIMIT_{name}" for name in most]}).answer
+    found = sandbox.run(program, inputs={"names": [f"RLIMIT_{name}" for name in most]}).answer
     for name, value in most.items():
         soft, hard = found[f"RLIMIT_{name}"]
         assert 0 <= soft <= value and 0 <= hard <= value, name  # -1: unlimited
 
 
-def test_descriptors_are_bounded(wall: Wall) -> None:
+def test_descriptors_are_bounded(sandbox: TierSandbox) -> None:
     program = (
         "pipes = []\ntry:\n    while True:\n        pipes += os.pipe()\n"
         "except OSError as error:\n    answer = (len(pipes), errno.errorcode[error.errno])"
     )
-    count, error = wall.run(program).answer
+    count, error = sandbox.run(program).answer
     assert error == "EMFILE"
     assert 100 < count < 128
 
 
-def test_a_program_without_descriptors_still_answers(wall: Wall) -> None:
+def test_program_out_of_descriptors_still_answers(sandbox: TierSandbox) -> None:
     program = "held = []\ntry:\n    while True: held += os.pipe()\nexcept OSError: pass\nanswer = f(3)"
-    assert wall.run(program, lambda pause: 4).answer == 4
+    assert sandbox.run(program, lambda pause: 4).answer == 4
 
 
 QUEUED = (
@@ -197,11 +197,11 @@ QUEUED = (
 )
 
 
-def test_pending_signals_are_bounded(wall: Wall) -> None:
-    assert 0 < wall.run(QUEUED).answer <= 65
+def test_pending_signals_are_bounded(sandbox: TierSandbox) -> None:
+    assert 0 < sandbox.run(QUEUED).answer <= 65
 
 
-def test_pending_signals_are_many_without_a_wall() -> None:
+def test_many_signals_can_be_pending_without_sandbox() -> None:
     if resource.getrlimit(resource.RLIMIT_SIGPENDING)[0] < 1000:
         pytest.skip("this process may not have many pending signals either")
     assert run("import os\n" + QUEUED, sandbox="none").answer == 1000
@@ -211,8 +211,8 @@ def test_pending_signals_are_many_without_a_wall() -> None:
 
 
 @WITH_FILES
-def test_names_that_do_not_exist_are_bounded(wall: Wall) -> None:
-    """The kernel remembers each name that was looked up and not found: 100 MB in a second."""
+def test_memory_for_missing_file_names_is_bounded(sandbox: TierSandbox) -> None:
+    """The kernel caches each name that was looked up and not found: 100 MB in a second."""
     if missing_names() == 0:
         pytest.skip("this kernel does not count the names that it remembers as missing")
     program = (
@@ -220,7 +220,9 @@ def test_names_that_do_not_exist_are_bounded(wall: Wall) -> None:
         "while True:\n    n += 1\n    try: os.stat(f'{place}/{salt}{n:0220d}')\n    except OSError: pass"
     )
     limits = Limits(run_seconds=9, cpu_seconds=9, memory_bytes=80 * 1024**2)
-    wall.ends(program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)})
+    sandbox.assert_ends(
+        program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)}
+    )
 
 
 LOOKUPS = {
@@ -237,7 +239,7 @@ LOOKUPS = {
 @WITH_FILES
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", LOOKUPS)
-def test_names_that_do_not_exist_are_bounded_however_they_are_looked_up(wall: Wall, how: str) -> None:
+def test_memory_for_missing_file_names_is_bounded_in_all_lookups(sandbox: TierSandbox, how: str) -> None:
     if missing_names() == 0 or (how == "statx" and os.uname().machine != "x86_64"):
         pytest.skip("this kernel does not count the names that it remembers as missing")
     program = (
@@ -248,7 +250,9 @@ def test_names_that_do_not_exist_are_bounded_however_they_are_looked_up(wall: Wa
         f"    try: {LOOKUPS[how]}\n    except OSError: pass"
     )
     limits = Limits(run_seconds=9, cpu_seconds=9, memory_bytes=80 * 1024**2)
-    wall.ends(program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)})
+    sandbox.assert_ends(
+        program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)}
+    )
 
 
 WATCHES = """
@@ -271,10 +275,10 @@ for file in held[1]:
 """
 
 
-def test_watches_of_closed_descriptors_are_few(wall: Wall) -> None:
-    """Epoll keeps a watch (200 bytes in the kernel) for each number that an open file ever had."""
-    most = wall.run("import resource\nanswer = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 8").answer
-    assert 10_000 < wall.run(WATCHES, inputs={"count": most}).answer < 100_000
+def test_epoll_watches_of_closed_descriptors_are_bounded(sandbox: TierSandbox) -> None:
+    """Epoll keeps a watch (200 bytes in the kernel) for every descriptor number that an open file ever had."""
+    most = sandbox.run("import resource\nanswer = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 8").answer
+    assert 10_000 < sandbox.run(WATCHES, inputs={"count": most}).answer < 100_000
 
 
 def missing_names() -> int:
@@ -303,17 +307,17 @@ def missing_names() -> int:
     ],
     ids=["lines", "one line", "empty lines", "descriptor 1", "descriptor 2", "one write", "stdout", "C", "eight threads"],
 )  # fmt: skip
-def test_output_is_bounded(wall: Wall, program: str) -> None:
-    result = wall.run(program, limits=SMALL)
+def test_output_is_bounded(sandbox: TierSandbox, program: str) -> None:
+    result = sandbox.run(program, limits=SMALL)
     assert result.reason == "limit:output", result
     assert len(result.trace.output) < SMALL.output_bytes + 2**20
 
 
 @IN_ANY_TIER
 @pytest.mark.parametrize("value", ["'x' * 10**8", "[0] * 10**6", "b'x' * 10**8", "1 << 10**8", "{'k': 'x' * 10**8}"])
-def test_an_answer_is_bounded(wall: Wall, value: str) -> None:
-    """Too large to be told: it is named."""
-    result = wall.run(f"answer = {value}")
+def test_an_answer_is_bounded(sandbox: TierSandbox, value: str) -> None:
+    """An answer too large to send is described by its text."""
+    result = sandbox.run(f"answer = {value}")
     assert result.reason == "answered"
     assert result.trace.answer is not None
     assert len(result.trace.answer.text) < 1_000_100
@@ -334,8 +338,8 @@ DEEP = {
 
 @IN_ANY_TIER
 @pytest.mark.parametrize("name", DEEP)
-def test_what_is_too_deep_is_an_error(wall: Wall, name: str) -> None:
-    result = wall.run(DEEP[name])
+def test_deep_nesting_is_an_error(sandbox: TierSandbox, name: str) -> None:
+    result = sandbox.run(DEEP[name])
     assert result.reason in ("error", "limit:memory"), result
     assert result.error is not None
     assert result.error.type in ("RecursionError", "MemoryError"), result
@@ -349,12 +353,12 @@ def test_what_is_too_deep_is_an_error(wall: Wall, name: str) -> None:
     ],
     ids=["through sorted", "through repr"],
 )
-def test_a_program_that_lifts_its_own_recursion_limit(wall: Wall, program: str) -> None:
-    """Python 3.11 lets it overflow the stack of its process, later ones have a limit of their own in C."""
-    result = wall.run("sys.setrecursionlimit(10**9)\n" + program, limits=SMALL)
+def test_program_without_recursion_limit_harms_only_itself(sandbox: TierSandbox, program: str) -> None:
+    """Python 3.11 lets it overflow the C stack; later versions have a separate limit for C recursion."""
+    result = sandbox.run("sys.setrecursionlimit(10**9)\n" + program, limits=SMALL)
     assert result.reason in ("guest died", "error", "limit:memory"), result
 
 
 @IN_ANY_TIER
-def test_an_object_freed_too_deep(wall: Wall) -> None:
-    assert wall.run("x = None\nfor _ in range(500_000): x = (x,)\ndel x\nanswer = 5").answer == 5
+def test_deeply_nested_object_can_be_freed(sandbox: TierSandbox) -> None:
+    assert sandbox.run("x = None\nfor _ in range(500_000): x = (x,)\ndel x\nanswer = 5").answer == 5

@@ -1,4 +1,4 @@
-"""The host's secrets: its environment, its memory, its descriptors, and the objects a guest was forked with."""
+"""The host's secrets: its environment, memory and descriptors, and the objects that a guest inherits by fork."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ import pytest
 from chainofcode import run
 from chainofcode.sandbox import Jail
 
-from .harness import KERNEL, NO_FILE, PRELUDE, SECRET, Attack, Wall, World, succeeds_bare, tried_bare
+from .harness import (
+    KERNEL,
+    NO_FILE,
+    PRELUDE,
+    SECRET,
+    Attack,
+    HostFiles,
+    TierSandbox,
+    assert_succeeds_unconfined,
+    safe_unconfined,
+)
 
-OWN_ENVIRONMENT = "no variable of the host's reaches a guest without a wall either"
-# Up the stack, from the program to the zygote that was forked: every object its frames hold.
+OWN_ENVIRONMENT = "without a sandbox, a guest gets no variable of the host either"
+# All stack frames from the program up to the forked zygote.
 ABOVE = """
 frame, above = sys._getframe(), []
 while frame is not None:
@@ -68,7 +78,7 @@ ATTACKS = [
         "descriptors that were left open",
         "import fcntl\nanswer = [fd for fd in range(1024) if tried(fcntl.fcntl, fd, fcntl.F_GETFD) is True]",
         refused=[0, 1, 2, 3, 4],
-        unsafe="without a wall nothing is left open either, but under other numbers",
+        unsafe="without a sandbox, no other descriptors are open either, but the numbers differ",
     ),
     Attack("signals for another by F_SETOWN", "import fcntl\nanswer = tried(fcntl.fcntl, 0, fcntl.F_SETOWN, other)"),
     Attack("which signal by F_SETSIG", "import fcntl\nanswer = tried(fcntl.fcntl, 0, fcntl.F_SETSIG, 9)"),
@@ -110,13 +120,13 @@ ATTACKS = [
         "sockets = [value for value in held if type(value).__name__ == 'socket']\n"
         "answer = sorted({tried(s.send, b'{}') for s in sockets})",
         refused=["EBADF"],
-        unsafe="without a wall there is no zygote",
+        unsafe="without a sandbox there is no zygote",
     ),
     Attack(
         "the zygote's own fork, up the stack",
         ABOVE + "zygote = [v for f in above for v in f.f_locals.values() if hasattr(v, '_wall')][0]\n"
         "answer = tried(zygote._wall.fork)",
-        unsafe="without a wall there is no zygote",
+        unsafe="without a sandbox there is no zygote",
     ),
     Attack(
         "the garbage collector, up to the importer",
@@ -129,23 +139,23 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_refused(wall: Wall, attack: Attack, world: World) -> None:
-    wall.refuses(attack, world)
+def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+    sandbox.assert_refused(attack, host_files)
 
 
-@pytest.mark.parametrize("attack", tried_bare(ATTACKS), ids=str)
-def test_works_without_a_wall(attack: Attack, world: World) -> None:
-    succeeds_bare(attack, world)
+@pytest.mark.parametrize("attack", safe_unconfined(ATTACKS), ids=str)
+def test_works_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
+    assert_succeeds_unconfined(attack, host_files)
 
 
-def test_an_open_file_of_the_host_is_not_inherited(wall: Wall, tmp_path: Path) -> None:
-    """Even one that the host has marked to be inherited, before the jail was made."""
+def test_host_descriptors_are_not_inherited(sandbox: TierSandbox, tmp_path: Path) -> None:
+    """Even if the host made the descriptor inheritable before it opened the jail."""
     (tmp_path / "open.txt").write_text(SECRET)
     file = os.open(tmp_path / "open.txt", os.O_RDONLY)
     os.set_inheritable(file, True)
     try:
         scan = "import fcntl\nanswer = [fd for fd in range(1024) if tried(fcntl.fcntl, fd, fcntl.F_GETFD) is True]"
-        with Jail(wall.tier, spares=0) as jail:
+        with Jail(sandbox.tier, spares=0) as jail:
             assert run(PRELUDE + scan, sandbox=jail).answer == [0, 1, 2, 3, 4]
     finally:
         os.close(file)

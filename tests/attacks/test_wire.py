@@ -1,6 +1,6 @@
-"""The wire: whatever a guest writes there ends its own run with a reason, and does nothing else to the host.
+"""The wire: an invalid frame from a guest ends its own run with a reason and has no other effect on the host.
 
-Without a wall the host reads the same way, so these attacks are only tried behind one.
+Without a sandbox the host reads frames in the same way, so these attacks run only in one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from chainofcode import Limits
 from chainofcode.render import Page
 from chainofcode.values.codec import Opaque
 
-from .harness import IN_ANY_TIER, Wall
+from .harness import IN_ANY_TIER, TierSandbox
 
 WIRE = """
 import json, struct
@@ -34,36 +34,36 @@ def paused(number, kind="call", name="f", **fields):
     send({"type": "paused", "id": number, "kind": kind, "name": name, **{"text": f"{name}()", **fields}})
 """
 BROKEN = "it broke the protocol: "
-NO_FRAME = BROKEN + "malformed frame"
+MALFORMED = BROKEN + "malformed frame"
 
-# what is written, and what the host says to it
+# what the guest writes, and the message of the host
 FRAMES = {
     "garbage": ("write(b'garbage that is no frame at all')", BROKEN + "a frame of 1,651,663,207 bytes"),
     "four gigabytes announced": ("write(b'\\xff' * 4)", BROKEN + "a frame of 4,294,967,295 bytes"),
     "a byte too many announced": ("write(struct.pack('<I', 2**24 + 1))", BROKEN + "a frame of 16,777,217 bytes"),
     "half a length, then the end": ("write(b'\\x01\\x00')\nlibc._exit(0)", "in the middle of a frame"),
     "half a frame, then the end": ("write(b'\\x64\\x00\\x00\\x00half')\nlibc._exit(0)", "in the middle of a frame"),
-    "an empty frame": ("send(b'')", NO_FRAME),
-    "no UTF-8": ("send(b'\\xff\\xfe\\xfd\\xfc')", NO_FRAME),
-    "no UTF-8 in a text": ("send(b'{\"type\":\"ended\",\"reason\":\"\\xed\\xa0\\x80\"}')", NO_FRAME),
-    "half a surrogate pair": ("send(b'{\"type\":\"ended\",\"reason\":\"\\\\ud800 \"}')", NO_FRAME),
-    "NaN": ("send(b'NaN')", NO_FRAME),
-    "NaN as the answer": ("ended(answer=float('nan'))", NO_FRAME),
-    "infinity as the answer": ("send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":1e999}')", NO_FRAME),
+    "an empty frame": ("send(b'')", MALFORMED),
+    "no UTF-8": ("send(b'\\xff\\xfe\\xfd\\xfc')", MALFORMED),
+    "no UTF-8 in a text": ("send(b'{\"type\":\"ended\",\"reason\":\"\\xed\\xa0\\x80\"}')", MALFORMED),
+    "half a surrogate pair": ("send(b'{\"type\":\"ended\",\"reason\":\"\\\\ud800 \"}')", MALFORMED),
+    "NaN": ("send(b'NaN')", MALFORMED),
+    "NaN as the answer": ("ended(answer=float('nan'))", MALFORMED),
+    "infinity as the answer": ("send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":1e999}')", MALFORMED),
     "a number of five thousand digits": (
-        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":' + b'9' * 5000 + b'}')", NO_FRAME
+        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":' + b'9' * 5000 + b'}')", MALFORMED
     ),
-    "lists a hundred thousand deep": ("send(b'[' * 100_000)", NO_FRAME),
+    "lists a hundred thousand deep": ("send(b'[' * 100_000)", MALFORMED),
     "an answer a hundred thousand deep": (
-        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":' + b'[' * 100_000 + b']' * 100_000 + b'}')", NO_FRAME
+        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":' + b'[' * 100_000 + b']' * 100_000 + b'}')", MALFORMED
     ),
-    "objects a hundred thousand deep": ("send(b'{\"a\":' * 100_000)", NO_FRAME),
-    "a frame that is a list": ("send([1, 2])", NO_FRAME),
-    "a kind that is unknown": ("send({'type': 'resume', 'id': 1, 'value': 1})", NO_FRAME),
-    "no kind": ("send({'reason': 'answered'})", NO_FRAME),
-    "two kinds": ("send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"type\":\"ran\"}')", NO_FRAME),
-    "text for a number": ("paused('1')", NO_FRAME),
-    "steps that are none": ("send({'type': 'ran', 'steps': 7})", NO_FRAME),
+    "objects a hundred thousand deep": ("send(b'{\"a\":' * 100_000)", MALFORMED),
+    "a frame that is a list": ("send([1, 2])", MALFORMED),
+    "a kind that is unknown": ("send({'type': 'resume', 'id': 1, 'value': 1})", MALFORMED),
+    "no kind": ("send({'reason': 'answered'})", MALFORMED),
+    "two kinds": ("send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"type\":\"ran\"}')", MALFORMED),
+    "text for a number": ("paused('1')", MALFORMED),
+    "steps that are none": ("send({'type': 'ran', 'steps': 7})", MALFORMED),
     "a second program": (
         "send({'type': 'parsed', 'program': {'event': 'program', 'source': '', 'statements': []}})",
         BROKEN + "a second program",
@@ -81,10 +81,10 @@ FRAMES = {
     "a lineage that nobody asked for": (
         "ended(lineage={'nodes': [[0], [0]]})", BROKEN + "a lineage that was not requested"
     ),
-    "a malformed lineage": ("ended(lineage={'nodes': [['x']]})", NO_FRAME),
-    "a lineage with a negative index": ("ended(lineage={'nodes': [[0, [], [-1]]], 'guards': [0]})", NO_FRAME),
+    "a malformed lineage": ("ended(lineage={'nodes': [['x']]})", MALFORMED),
+    "a lineage with a negative index": ("ended(lineage={'nodes': [[0, [], [-1]]], 'guards': [0]})", MALFORMED),
     "a pause at no statement": ("paused(1, statement=999)", BROKEN + "statement 999 of"),
-    "a pause of an unknown kind": ("paused(1, kind='shell')", NO_FRAME),
+    "a pause of an unknown kind": ("paused(1, kind='shell')", MALFORMED),
     "a pause numbered below one": ("paused(0)", BROKEN + "pause 0 after pause 0"),
     "a pause twice": ("paused(1)\npaused(1)", BROKEN + "pause 1 after pause 1"),
     "pauses that count down": ("paused(1)\npaused(2)\npaused(1)", BROKEN + "pause 1 after pause 2"),
@@ -116,15 +116,15 @@ FRAMES = {
 
 
 async def late(pause: Any) -> int:
-    """A model that takes longer than any of this."""
+    """A model that is slower than every limit here."""
     await asyncio.sleep(60)
     return 1
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_a_broken_protocol_is_the_end(wall: Wall, name: str) -> None:
+def test_protocol_violation_ends_run(sandbox: TierSandbox, name: str) -> None:
     program, words = FRAMES[name]
-    wall.ends(WIRE + program, "guest died", words, late)
+    sandbox.assert_ends(WIRE + program, "guest died", words, late)
 
 
 FLOODS = {
@@ -138,9 +138,9 @@ FLOODS = {
 
 @IN_ANY_TIER
 @pytest.mark.parametrize("name", FLOODS)
-def test_a_flood_is_the_end(wall: Wall, name: str) -> None:
+def test_flood_of_frames_ends_run(sandbox: TierSandbox, name: str) -> None:
     program, words = FLOODS[name]
-    wall.ends(WIRE + program, "guest died", words, late)
+    sandbox.assert_ends(WIRE + program, "guest died", words, late)
 
 
 LIMITED = {
@@ -170,12 +170,14 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("name", LIMITED)
-def test_a_limit_holds_on_the_wire(wall: Wall, name: str) -> None:
+def test_limits_hold_for_forged_frames(sandbox: TierSandbox, name: str) -> None:
     program, reason, words = LIMITED[name]
-    wall.ends(WIRE + program, reason, words, late, limits=Limits(run_seconds=1, lm_calls=20, frame_bytes=2**21))
+    sandbox.assert_ends(
+        WIRE + program, reason, words, late, limits=Limits(run_seconds=1, lm_calls=20, frame_bytes=2**21)
+    )
 
 
-# --- a value is used as often as the protocol allows --------------------------------------------------------------
+# --- how often a value may be used --------------------------------------------------------------------------------
 
 RESUMED = (
     WIRE
@@ -191,7 +193,7 @@ def settled(number):
     send({'type': 'settled', 'id': number, 'statement': 0})
 """
 )
-TWICE = {
+OVERUSED = {
     "a call's value without end": (
         "paused(1)\nresumed()\nwhile True: settled(1)", BROKEN + "pause 1 settled too often"
     ),
@@ -217,27 +219,27 @@ def nothing(pause: Any) -> Any:
 
 
 @IN_ANY_TIER
-@pytest.mark.parametrize("name", TWICE)
-def test_a_value_is_not_used_more_often_than_it_may_be(wall: Wall, name: str) -> None:
+@pytest.mark.parametrize("name", OVERUSED)
+def test_value_cannot_be_used_too_often(sandbox: TierSandbox, name: str) -> None:
     def look() -> int:
         return 7
 
-    program, words = TWICE[name]
-    result = wall.ends(RESUMED + program, "guest died", words, nothing, tools=[look])
+    program, words = OVERUSED[name]
+    result = sandbox.assert_ends(RESUMED + program, "guest died", words, nothing, tools=[look])
     assert sum(step.how == "shared" for step in result.trace.steps) <= 6000
 
 
 @IN_ANY_TIER
-def test_a_large_value_used_again_and_again_does_not_fill_the_disk(wall: Wall) -> None:
-    """A few bytes of the guest's make a step with the whole value."""
+def test_repeated_use_of_large_value_does_not_fill_disk(sandbox: TierSandbox) -> None:
+    """A few bytes from the guest record a step with the whole value."""
     program = RESUMED + "paused(1)\nresumed()\nwhile True: settled(1)"
     words, limits = "the run recorded over 2,000,000 bytes", Limits(run_seconds=5, trace_bytes=2_000_000)
-    result = wall.ends(program, "limit:trace", words, lambda pause: "x" * 36_000, limits=limits)
+    result = sandbox.assert_ends(program, "limit:trace", words, lambda pause: "x" * 36_000, limits=limits)
     assert sum(map(len, result.trace.lines())) < 2_100_000
     assert len(result.trace.steps) > 50
 
 
-WRITTEN = {
+OVERSIZED = {
     "an answer": "ended(answer='x' * 1_500_000, text='y' * 1_500_000)",
     "its error": "send({'type': 'ended', 'reason': 'error', 'error': {'type': 'E', 'message': 'm' * 3_000_000}})",
     "standard error": "ended(answer=1, stderr='x' * 3_000_000)",
@@ -248,14 +250,14 @@ WRITTEN = {
 
 
 @IN_ANY_TIER
-@pytest.mark.parametrize("name", WRITTEN)
-def test_everything_a_run_records_is_bounded(wall: Wall, name: str) -> None:
+@pytest.mark.parametrize("name", OVERSIZED)
+def test_everything_a_run_records_is_bounded(sandbox: TierSandbox, name: str) -> None:
     words, limits = "the run recorded over 2,000,000 bytes", Limits(run_seconds=5, trace_bytes=2_000_000)
-    result = wall.ends(RESUMED + WRITTEN[name], "limit:trace", words, lambda pause: 1, limits=limits)
-    assert sum(map(len, result.trace.lines())) < 6_000_000  # the event that is too much may be one frame
+    result = sandbox.assert_ends(RESUMED + OVERSIZED[name], "limit:trace", words, lambda pause: 1, limits=limits)
+    assert sum(map(len, result.trace.lines())) < 6_000_000  # the last event may be a whole frame
 
 
-# --- lies that are only lies --------------------------------------------------------------------------------------
+# --- forged values ------------------------------------------------------------------------------------------------
 
 LIES = {
     "a tag that is unknown": {"$nope": 1},
@@ -278,9 +280,9 @@ LIES = {
 
 @IN_ANY_TIER
 @pytest.mark.parametrize("name", LIES)
-def test_an_answer_that_says_nothing_is_only_text(wall: Wall, name: str) -> None:
+def test_malformed_answer_becomes_opaque_text(sandbox: TierSandbox, name: str) -> None:
     program = "lie = json.loads('[' * 200 + ']' * 200) if lie is None else lie\nended(answer=lie, text='a lie')"
-    result = wall.run(WIRE + f"lie = {LIES[name]!r}\n" + program)
+    result = sandbox.run(WIRE + f"lie = {LIES[name]!r}\n" + program)
     assert result.reason == "answered"
     assert result.answer == Opaque("unknown", "a lie")
 
@@ -297,50 +299,50 @@ class Bomb:
 
 @IN_ANY_TIER
 @pytest.mark.parametrize("how", ["answer = payload", "ended(answer=text, text=text)", "print(text)", "f(payload)"])
-def test_a_pickle_is_never_unpickled(wall: Wall, tmp_path: Path, how: str) -> None:
+def test_pickles_are_never_loaded(sandbox: TierSandbox, tmp_path: Path, how: str) -> None:
     payload, touched = pickle.dumps(Bomb(tmp_path / "touched")), tmp_path / "touched"
     inputs = {"payload": payload, "text": base64.b64encode(payload).decode()}
-    wall.run(WIRE + how, lambda pause: 1, inputs=inputs)
+    sandbox.run(WIRE + how, lambda pause: 1, inputs=inputs)
     assert not touched.exists()
     pickle.loads(payload)
     assert touched.exists()
 
 
 @IN_ANY_TIER
-def test_an_object_does_not_choose_its_own_pickle(wall: Wall) -> None:
+def test_reduce_method_of_answer_is_not_called(sandbox: TierSandbox) -> None:
     program = (
         "class Answer:\n    def __reduce__(self):\n        return os.system, ('true',)\n"
         "    def __repr__(self):\n        return '__import__(\"os\").abort()'\nanswer = Answer()"
     )
-    assert wall.run(program).answer == Opaque("Answer", "<Answer>")
+    assert sandbox.run(program).answer == Opaque("Answer", "<Answer>")
 
 
-def test_a_forged_end_is_only_an_end(wall: Wall) -> None:
-    """What follows it is not read: the run is over."""
+def test_forged_end_only_ends_run(sandbox: TierSandbox) -> None:
+    """The host reads nothing after it."""
     program = "ended(answer=[1, 2], text='[1, 2]')\nwhile True:\n    ended(answer=3)"
-    result = wall.run(WIRE + program)
+    result = sandbox.run(WIRE + program)
     assert result.reason == "answered"
     assert result.answer == [1, 2]
 
 
-def test_the_link_of_the_guest_up_the_stack(wall: Wall) -> None:
-    """The objects that speak for the guest are in its reach; they say no more than it can say itself."""
+def test_program_gains_nothing_from_connection_of_guest(sandbox: TierSandbox) -> None:
+    """A program can use the guest's connection; it could write the same frames itself."""
     program = (
         "frame = sys._getframe()\nwhile 'link' not in frame.f_locals:\n    frame = frame.f_back\n"
         "frame.f_locals['link'].send({'type': 'ended', 'reason': 'limit:wall'})\nwhile True: pass"
     )
-    wall.ends(program, "guest died", "an end for the reason 'limit:wall'")
+    sandbox.assert_ends(program, "guest died", "an end for the reason 'limit:wall'")
 
 
 @IN_ANY_TIER
-def test_no_word_of_a_guest_commands_a_terminal(wall: Wall) -> None:
+def test_guest_text_cannot_control_terminal(sandbox: TierSandbox) -> None:
     program = (
         "odd = '\\x1b[31m\\x1b]0;title\\x07\\x9b\\r\\u202e'\n"
         "send({'type': 'ran', 'steps': [{'statement': 0, 'visit': 1, 'delta': {odd: odd}, 'outcome': odd, 'output': odd}]})\n"
         "os.write(2, odd.encode())\n"
         "send({'type': 'ended', 'reason': 'error', 'error': {'type': odd, 'message': odd, 'line': 1}, 'stderr': odd})"
     )
-    result = wall.run(WIRE + program)
+    result = sandbox.run(WIRE + program)
     lines = list(Page().trace(result.trace))
     assert any("\\x1b[31m" in line for line in lines)
     assert all(character.isprintable() for line in lines for character in line)
@@ -348,22 +350,22 @@ def test_no_word_of_a_guest_commands_a_terminal(wall: Wall) -> None:
 
 @IN_ANY_TIER
 @pytest.mark.parametrize("name", ["this", "antigravity", "__main__", "os.path", "..", "", "a b", "x" * 100_000, "é\0"])
-def test_a_question_about_a_module_imports_nothing(wall: Wall, name: str) -> None:
+def test_module_lookup_imports_nothing(sandbox: TierSandbox, name: str) -> None:
     before = set(sys.modules)
     program = (
         "paused(1, kind='module', name=name)\n"
         "length, = struct.unpack('<I', os.read(3, 4))\nanswer = json.loads(os.read(3, length))['value']\n"
         "send({'type': 'settled', 'id': 1, 'statement': 0})"
     )
-    assert wall.run(WIRE + program, inputs={"name": name}).answer is (name in ("this", "antigravity"))
+    assert sandbox.run(WIRE + program, inputs={"name": name}).answer is (name in ("this", "antigravity"))
     assert set(sys.modules) == before
 
 
-def test_a_voice_from_beyond_the_end(wall: Wall) -> None:
-    """A guest that has answered is dead before another hears of it: no frame of it reaches the next program."""
+def test_frames_after_answer_reach_no_other_program(sandbox: TierSandbox) -> None:
+    """The host ends a guest that answered before the next one starts: its late frames reach no other program."""
     program = (
         "import threading\ndef shout():\n    while True:\n        ended(answer='shouted')\n"
         "threading.Thread(target=shout, daemon=True).start()\nanswer = 'said'"
     )
     for _ in range(5):
-        assert wall.run(WIRE + program).answer in ("said", "shouted")
+        assert sandbox.run(WIRE + program).answer in ("said", "shouted")

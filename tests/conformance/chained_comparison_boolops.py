@@ -37,7 +37,7 @@ assert ran(v("yes") if v(0) else v("no"), [0, "no"]) == "no"
 assert ran(v("a") if v(0) else v("b") if v(0) else v("c"), [0, 0, "c"]) == "c"
 
 
-# truth is asked once for each operand
+# the truth of each operand is evaluated once
 class Truth:
     def __init__(self, value):
         self.value = value
@@ -72,7 +72,7 @@ except AssertionError as error:
     assert ran(error.args, [0, "message"]) == ("message",)
 
 
-# comparison methods may return anything; chains ask for truth between
+# comparison methods may return anything; chains evaluate the truth in between
 class Cmp:
     def __init__(self, name):
         self.name = name

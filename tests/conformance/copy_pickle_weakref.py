@@ -138,7 +138,7 @@ assert fin.alive
 del n
 assert log[-1] == "finalized" and wm() is None and not fin.alive
 
-# a cycle goes at the collection
+# a cycle dies when it is collected
 a = Node("a")
 a.links.append(a)
 ra = weakref.ref(a)

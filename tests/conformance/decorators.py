@@ -65,7 +65,7 @@ def ordered(a=note("default", 3), *, b: note("annotation", int) = note("kwdefaul
     return a, b
 
 
-annotated = [] if sys.version_info >= (3, 14) else ["annotation"]  # since 3.14 only when it is asked for
+annotated = [] if sys.version_info >= (3, 14) else ["annotation"]  # since 3.14 evaluated only on access
 assert log == ["decorator", "default", "kwdefault", *annotated, "applied"]
 assert ordered() == (3, 4)
 

@@ -177,7 +177,7 @@ log.append("after")
 assert take() == ["caught", "-error", "after"]
 
 
-# with: the manager goes after the block
+# with: the manager dies after the block
 class Manager(Noisy):
     def __enter__(self):
         return Noisy("value")

@@ -27,7 +27,7 @@ assert take() == "f a b c d e call"
 n("f", f)(k=n("d"), *n("b", []))
 assert take() in ("f b d call", "f d b call")
 
-# binary operators left to right whatever the precedence
+# binary operators left to right, regardless of precedence
 n("a", 1) + n("b", 2) * n("c", 3) ** n("d", 2)
 assert take() == "a b c d"
 (n("a", 1) + n("b", 2)) * -n("c", 3)

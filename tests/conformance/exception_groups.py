@@ -28,7 +28,7 @@ assert handle(group(ValueError("a"), KeyError("b"), ValueError("c"))) == [
 assert handle(group(IndexError(), KeyError())) == [("lookup", ["IndexError", "KeyError"]), "finally"]
 assert handle(ValueError("bare")) == [("value", ["bare"]), "finally"], "a bare exception is wrapped"
 
-# what no clause takes is raised again
+# exceptions that no clause handles are raised again
 try:
     handle(group(ValueError("v"), TypeError("t"), message="mixed"))
 except ExceptionGroup as rest:

@@ -74,7 +74,7 @@ else:
 assert next(s, "end") == "end"
 
 
-# an exception in the cleanup travels out of close()
+# an exception in the cleanup propagates out of close()
 def failing():
     try:
         yield

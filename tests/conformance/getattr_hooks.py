@@ -102,7 +102,7 @@ for probe in (lambda: hasattr(Angry(), "bad"), lambda: getattr(Angry(), "bad", N
     raise AssertionError
 
 
-# duck typing: a method which no object has, asked for inside try
+# duck typing: a method which no object has, looked up inside try
 class Duck:
     def speak(self):
         return "quack"

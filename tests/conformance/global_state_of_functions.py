@@ -108,7 +108,7 @@ def countdown(n):
 assert original(2) == [2, "replaced"]
 
 
-# bound methods are made anew, equal, and share the function
+# bound methods are new objects each time, equal, and share the function
 class C:
     def m(self):
         return self

@@ -73,7 +73,7 @@ def down(n):
 
 assert down(0) == base + 1 and down(50) == base + 51
 
-# RecursionError is raised, caught, and the program goes on
+# RecursionError is raised, caught, and the program continues
 calls = 0
 
 

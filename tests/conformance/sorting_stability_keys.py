@@ -77,7 +77,7 @@ except ValueError:
     calls.append("modified")
 assert calls[-1] == "modified"
 
-# min and max give the first of equals; ties and defaults
+# min and max return the first of equals; ties and defaults
 assert max([(1, "a"), (1, "b")], key=lambda p: p[0]) == (1, "a")
 assert min(["bb", "a", "c"], key=len) == "a" and max(3, 7, 5) == 7 and max([], default="none") == "none"
 

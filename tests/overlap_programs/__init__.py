@@ -41,7 +41,9 @@ def program(seed: int) -> Program:
     write_feature(writer, CALLABLES)
     for _ in range(writer.random.randint(1, 3)):
         writer.ask()
-    most = writer.random.choice((1, 2, 7))  # what is hard to look through hides the rest: many programs are small
+    most = writer.random.choice(
+        (1, 2, 7)
+    )  # a feature that stops lookahead hides the features after it, so many programs are small
     for _ in range(writer.random.randint(1, most)):
         write_feature(writer)
         writer.ask()

@@ -7,7 +7,7 @@ from .writer import Writer
 
 
 def effect(w: Writer, what: str) -> str:
-    """Return a statement whose number of runs shows in the result."""
+    """Return a statement whose number of executions affects the result."""
     return w.choose(
         f"log.append({what!r})", f"print({what!r})", f"state[{what!r}] = state.get({what!r}, 0) + 1", "note(7)"
     )

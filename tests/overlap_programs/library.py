@@ -168,7 +168,7 @@ def random_numbers(w: Writer) -> None:
     dice, chance = w.fresh("dice"), w.fresh("chance")
     w.need("import random")
     w.put(f"{dice} = random.Random({w.digit()})")
-    w.put(f"{chance} = random.random()")  # the trace shows it; plain Python's differs, so the answer does not
+    w.put(f"{chance} = random.random()")  # visible only in the trace: under plain Python, the number is different
     w.keep(f"({dice}.randint(1, 9), {w.call()}, weigh({dice}.randint(1, 9)))")
     w.put(f"random.seed({w.call()})")
     w.keep(

@@ -50,16 +50,16 @@ def run_forked(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> 
         try:
             signal.alarm(SECONDS)
             os.close(reader)
-            told = json.dumps(asdict(run(source, called, awaited))).encode()
+            data = json.dumps(asdict(run(source, called, awaited))).encode()
             with os.fdopen(writer, "wb") as pipe:
-                pipe.write(told)
+                pipe.write(data)
         finally:
             os._exit(0)  # in any case: only the parent runs the rest of this script
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        told = pipe.read()
+        data = pipe.read()
     os.waitpid(child, 0)
-    return Plain(**json.loads(told)) if told else Plain(error="no end")
+    return Plain(**json.loads(data)) if data else Plain(error="no end")
 
 
 def run(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> Plain:

@@ -105,11 +105,19 @@ def _parser() -> TopParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for command in _COMMANDS:
         command.add_to(commands)
-    methods = commands.add_parser("methods", help="list the methods that --method accepts")
+    methods = commands.add_parser(
+        "methods",
+        help="list the methods that --method accepts",
+        description="A method is a way to answer a question, such as chain of code (coc) or chain of thought (cot).",
+        examples=("coc methods",),
+    )
     methods.add_argument("--json", action="store_true", help="print the list as JSON")
     methods.set_defaults(command=_methods)
     doctor = commands.add_parser(
-        "doctor", help="show which sandbox tiers work on this machine, and how to get the others"
+        "doctor",
+        help="show which sandbox tiers work on this machine, and how to get the others",
+        description="Try each sandbox tier on this machine. Exit code: 0 at least one works, 2 none does.",
+        examples=("coc doctor",),
     )
     doctor.add_argument("--json", action="store_true", help="print one JSON object")
     doctor.set_defaults(command=_doctor)

@@ -10,36 +10,37 @@ from ..errors import InputError
 from ..languages import PYTHON, SQL, Language, language_named
 from ..methods import METHODS, AnswerType, Ways, answer_type_of, compose
 from ..methods.queries import are_large_tables, needs_sql
-from .parser import check_range
+from .parser import check_range, option_group
 from .terminal import note, read_text
 
 
 def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
-    parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc; see coc methods)")
+    options = option_group(parser, "Method options")
+    options.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc; see coc methods)")
     if has_shots:
-        parser.add_argument("--shots", metavar="N", type=int, help="put N worked examples into the prompt (0: none)")
-    parser.add_argument(
+        options.add_argument("--shots", metavar="N", type=int, help="put N worked examples into the prompt (0: none)")
+    options.add_argument(
         "--examples",
         metavar="FILE",
         type=Path,
         help="use the examples in FILE: `Question: …` lines, each followed by the reply",
     )
-    parser.add_argument(
+    options.add_argument(
         "--repairs", metavar="N", type=int, default=2, help="send a failing program back to the model up to N times (2)"
     )
-    parser.add_argument(
+    options.add_argument(
         "--no-fallback", action="store_true", help="do not try a simpler method if this one gives no answer"
     )
-    parser.add_argument(
+    options.add_argument(
         "--votes", metavar="K", type=int, default=1, help="answer K times and return the majority answer (1)"
     )
-    parser.add_argument(
+    options.add_argument(
         "--value-votes", metavar="K", type=int, default=1, help="request each value K times and use the majority (1)"
     )
-    parser.add_argument(
+    options.add_argument(
         "--think", action="store_true", help="request values that the model is unsure of again, with reasons first"
     )
-    parser.add_argument(
+    options.add_argument(
         "--critique",
         action="store_true",
         help="let the model review the program and its trace before the answer is accepted",
@@ -47,7 +48,8 @@ def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> No
 
 
 def add_language(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Method options")
+    options.add_argument(
         "--language",
         choices=("auto", "python", "sql", "js"),
         default="auto",
@@ -96,13 +98,14 @@ def read_method(given: argparse.Namespace) -> Ways:
 
 
 def add_answer_type(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Answer options")
+    options.add_argument(
         "--type",
         metavar="TYPE",
         help="the type of the answer: int, float, bool, str, date, list[int]…, json, yaml, sql, choice:A,B,C or "
         "SCHEMA.json",
     )
-    parser.add_argument(
+    options.add_argument(
         "--database",
         metavar="FILE",
         help="with --type sql: the SQLite or DuckDB file to query, read-only; the answer is the rows",

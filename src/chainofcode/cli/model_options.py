@@ -21,7 +21,7 @@ from ..lm.choose import default_model
 from ..lm.providers import resolved
 from ..lm.weights import MODELS, Progress
 from ..lm.wrappers import Batched, Budget, Budgeted
-from .parser import add_list, check_range
+from .parser import add_list, check_range, option_group
 from .progress import ProgressBar
 from .terminal import ask_in_terminal, note, write_question
 
@@ -30,42 +30,43 @@ BUDGETS = {"tokens": "tokens", "money": "dollars"}
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Model options")
+    options.add_argument(
         "--model",
         metavar="PROVIDER:MODEL",
         help="openai:…, anthropic:…, gemini:…, ollama:…, local:… or scripted:FILE; local alone is the embedded model "
         "(default: COC_MODEL, a provider whose API key is set, a running Ollama, or the embedded model)",
     )
-    parser.add_argument("--base-url", metavar="URL", help="the URL of an OpenAI-compatible or Anthropic endpoint")
-    parser.add_argument(
+    options.add_argument("--base-url", metavar="URL", help="the URL of an OpenAI-compatible or Anthropic endpoint")
+    options.add_argument(
         "--api-key", metavar="KEY", help="the API key; prefer setting OPENAI_API_KEY or ANTHROPIC_API_KEY"
     )
-    parser.add_argument("--yes", action="store_true", help="download the embedded model without asking")
+    options.add_argument("--yes", action="store_true", help="download the embedded model without asking")
     add_list(
-        parser,
+        options,
         "--budget",
         "WHICH=N",
         "send no more requests once this much is used: tokens=100000, money=0.50 (dollars)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--rows",
         metavar="N",
         type=int,
         help="put up to N calls of one function into one prompt (1; the embedded model: 4)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--effort",
         metavar="LEVEL",
         help="the reasoning effort of a model with OpenAI's protocol: none, minimal, low, medium, high (default: the "
         "least possible for values, the model's own for programs)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--small",
         action=argparse.BooleanOptionalAction,
         help="use the prompts for small models, which are shorter and have more examples (default: COC_SMALL, "
         "else only for local: and ollama:)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--images",
         action=argparse.BooleanOptionalAction,
         help="whether calls may send images to the model (default: COC_IMAGES, else by the name of the model)",
@@ -73,7 +74,8 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cache(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Model options")
+    options.add_argument(
         "--cache",
         metavar="DIR",
         type=Path,
@@ -92,7 +94,8 @@ def chosen_cache(given: argparse.Namespace) -> Iterator[ValueCache | None]:
 
 
 def add_person(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Model options")
+    options.add_argument(
         "--ask-me",
         metavar="PATTERN",
         help="answer calls of functions whose names match PATTERN yourself, in the terminal; without a terminal, the "
@@ -120,13 +123,14 @@ def chosen_layer(
 
 
 def add_emulator(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Model options")
+    options.add_argument(
         "--emulator",
         metavar="NAME[,NAME…]",
         help="the model that answers the program's calls (default: that of --model); with several, the next one is "
         "used only for values that the previous one is unsure of",
     )
-    parser.add_argument(
+    options.add_argument(
         "--threshold",
         metavar="P",
         type=float,

@@ -12,9 +12,44 @@ from typing import Any, NoReturn
 from ..errors import InputError
 from ..render import plain
 
+# The options that several commands share, in the order of a help text.
+OPTION_GROUPS = (
+    "Answer options",
+    "Program options",
+    "Model options",
+    "Method options",
+    "Tool options",
+    "Sandbox options",
+    "Overlap options",
+)
+
 
 class Parser(argparse.ArgumentParser):
-    """Prints errors in two lines, without the usage, and suggests near matches for unknown options."""
+    """Prints errors in two lines, without the usage, and suggests near matches for unknown options.
+
+    Its help shows the examples first, then the command's own options, then those in `OPTION_GROUPS`.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.examples = examples
+
+    def format_usage(self) -> str:
+        formatter = self._get_formatter()
+        formatter.add_usage(None, self._get_positional_actions(), [])
+        return formatter.format_help().replace(self.prog, f"{self.prog} [OPTIONS]", 1)
+
+    def format_help(self) -> str:
+        described, formatter = self._get_formatter(), self._get_formatter()
+        described.add_text(self.description)
+        for group in sorted(self._action_groups, key=_order):
+            formatter.start_section(group.title)
+            formatter.add_text(group.description)
+            formatter.add_arguments(group._group_actions)
+            formatter.end_section()
+        examples = "".join(f"  {example}\n" for example in self.examples)
+        parts = [self.format_usage(), described.format_help(), examples and f"examples:\n{examples}"]
+        return "\n".join(filter(None, [*parts, formatter.format_help()]))
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -34,9 +69,19 @@ class Parser(argparse.ArgumentParser):
         return f"unrecognized option: {unknown}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
-def add_list(parser: argparse.ArgumentParser, option: str, metavar: str, help: str) -> None:
+def _order(group: argparse._ArgumentGroup) -> int:
+    return OPTION_GROUPS.index(group.title) if group.title in OPTION_GROUPS else -1
+
+
+def option_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
+    """The group of options with this title, one of `OPTION_GROUPS`."""
+    known = {group.title: group for group in parser._action_groups}
+    return known[title] if title in known else parser.add_argument_group(title)
+
+
+def add_list(parser: argparse._ActionsContainer, option: str, metavar: str, help: str) -> None:
     """Add an option that can be given several times."""
-    parser.add_argument(option, metavar=metavar, action="append", default=[], help=help)
+    parser.add_argument(option, metavar=metavar, action="append", default=[], help=f"{help} (repeatable)")
 
 
 def add_trace_argument(parser: argparse.ArgumentParser) -> None:

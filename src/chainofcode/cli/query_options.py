@@ -11,11 +11,13 @@ from ..languages import SQL, Language
 from ..methods import Files, files_of
 from ..methods.queries import query_options, tables_of
 from ..sandbox import Sandbox
+from .parser import option_group
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--database", metavar="FILE", help="for SQL: a SQLite or DuckDB database, opened read-only")
-    parser.add_argument(
+    options = option_group(parser, "Program options")
+    options.add_argument("--database", metavar="FILE", help="for SQL: a SQLite or DuckDB database, opened read-only")
+    options.add_argument(
         "--engine",
         metavar="NAME",
         default="auto",

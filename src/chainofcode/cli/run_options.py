@@ -16,7 +16,7 @@ from ..engine import RunOptions
 from ..errors import InputError
 from ..sandbox import CHOICES, MAX_IN_FLIGHT, TIERS, Limits, Sandbox, open_sandbox
 from .artifact_output import ArtifactsAction
-from .parser import add_list, check_range
+from .parser import add_list, check_range, option_group
 from .terminal import note
 
 LIMITS = {
@@ -34,25 +34,27 @@ LIMITS = {
 
 
 def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
+    options = option_group(parser, "Program options")
     add_list(
-        parser, "--input", "NAME=VALUE", "set a variable of the program; VALUE is a Python literal, otherwise text"
+        options, "--input", "NAME=VALUE", "set a variable of the program; VALUE is a Python literal, otherwise text"
     )
     add_list(
-        parser,
+        options,
         "--file",
         "FILE",
         "a file to load into a variable of the program: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
     )
     if has_question:
-        parser.add_argument("--question", metavar="TEXT", help="the value of the variable `question`")
+        options.add_argument("--question", metavar="TEXT", help="the value of the variable `question`")
     add_packages(parser)
-    add_list(parser, "--allow-read", "PATH", "let the program read a file or a directory")
-    parser.add_argument(
+    limited = option_group(parser, "Sandbox options")
+    add_list(limited, "--allow-read", "PATH", "let the program read a file or a directory")
+    limited.add_argument(
         "--scratch",
         action="store_true",
         help="give the program an empty, writable working directory, deleted afterwards",
     )
-    parser.add_argument(
+    options.add_argument(
         "--artifacts",
         metavar="DIR",
         action=ArtifactsAction,
@@ -61,20 +63,21 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
     add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
-    parser.add_argument(
+    options.add_argument(
         "--policy",
         choices=["strict", "paper"],
         default="strict",
         help="what to do if a statement fails: strict ends the run, paper emulates it, as in the paper (strict)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--clock", metavar="WHEN", help="the program's clock: `now`, or a time such as 2025-01-31T12:00 (UTC)"
     )
-    parser.add_argument("--seed", metavar="N", type=int, help="the program's random seed")
+    options.add_argument("--seed", metavar="N", type=int, help="the program's random seed")
 
 
 def add_packages(parser: argparse.ArgumentParser) -> None:
-    add_list(parser, "--allow-package", "NAME", "let the program import an installed package")
+    options = option_group(parser, "Sandbox options")
+    add_list(options, "--allow-package", "NAME", "let the program import an installed package")
 
 
 def read_packages(given: argparse.Namespace) -> tuple[str, ...]:
@@ -82,14 +85,15 @@ def read_packages(given: argparse.Namespace) -> tuple[str, ...]:
 
 
 def add_overlap(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Overlap options")
+    options.add_argument(
         "--in-flight",
         metavar="N",
         type=int,
         help="send up to N calls at once, some before the program reaches them (as many as the model accepts)",
     )
-    parser.add_argument("--sequential", action="store_true", help="send one call at a time, like --in-flight 1")
-    parser.add_argument(
+    options.add_argument("--sequential", action="store_true", help="send one call at a time, like --in-flight 1")
+    options.add_argument(
         "--no-share",
         action="store_true",
         help="request a value again for each repeated call (default: repeated calls share it)",
@@ -105,8 +109,9 @@ def read_in_flight(given: argparse.Namespace) -> int | None:
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
+    options = option_group(parser, "Sandbox options")
     add_list(
-        parser,
+        options,
         "--limit",
         "WHICH=N",
         f"a limit of the run: {', '.join(LIMITS)} (in seconds, bytes or a count; see docs/programs.md)",
@@ -114,7 +119,8 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def add_sandbox(parser: argparse.ArgumentParser) -> None:
-    either = parser.add_mutually_exclusive_group()
+    options = option_group(parser, "Sandbox options")
+    either = options.add_mutually_exclusive_group()
     either.add_argument(
         "--sandbox",
         metavar="WHICH",

@@ -19,33 +19,34 @@ from ..emulator import Tool, Toolbox, tool
 from ..emulator.shown_call import ShownCall
 from ..emulator.tools import ToolFailed
 from ..errors import InputError
-from .parser import add_list
+from .parser import add_list, option_group
 from .terminal import ask_in_terminal, note
 
 _WITH_BASE = re.compile(r"(.+?)=(https?://.*)", re.S)
 
 
 def add_tools(parser: argparse.ArgumentParser) -> None:
+    options = option_group(parser, "Tool options")
     add_list(
-        parser,
+        options,
         "--tool",
         "MODULE:FUNCTION",
         "let the program call your function, which runs outside the sandbox, with your rights",
     )
     add_list(
-        parser,
+        options,
         "--openapi",
         "FILE[=URL]",
         "let the program call the operations of an OpenAPI 3 document, at the server that it names or at URL; "
         "credentials come from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
     )
     add_list(
-        parser,
+        options,
         "--mcp",
         "COMMAND|URL",
         "let the program call the tools of an MCP server: the command that starts it, or its URL (streamable HTTP)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--approve",
         choices=["always", "effects", "never"],
         default="effects",

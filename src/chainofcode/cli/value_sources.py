@@ -9,11 +9,13 @@ from pathlib import Path
 
 from ..emulator import Answering, Delayed, Emulator, First, Table, as_emulator
 from .model_options import add_cache, add_emulator, add_model, chosen_cache, chosen_emulator, chosen_layer
+from .parser import option_group
 from .query_options import add_database
 
 
 def add_values(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    options = option_group(parser, "Program options")
+    options.add_argument(
         "--values",
         metavar="FILE",
         type=Path,

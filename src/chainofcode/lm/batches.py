@@ -296,7 +296,7 @@ class BatchQueue:
             pause = min(pause * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
 
     async def _persistently(self, use: Callable[[], Awaitable[_Value]]) -> _Value:
-        """Call the provider about a batch, with retries: the batch itself goes on after a failed call."""
+        """Call the provider about a batch, with retries: the batch itself continues after a failed call."""
         pause = self._poll_seconds
         for attempt in range(1, _ATTEMPTS + 1):
             try:

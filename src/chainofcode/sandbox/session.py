@@ -227,7 +227,7 @@ class Session:
             await asyncio.sleep(0)
 
     async def _last_signals(self, received: Signal | None) -> list[Signal]:
-        """The signals that end the session; empty while it goes on."""
+        """The signals that end the session; empty while it continues."""
         if isinstance(self._verdict, BaseException):
             raise self._verdict
         if self._verdict is not None:

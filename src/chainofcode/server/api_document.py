@@ -24,6 +24,7 @@ _STATUSES = {
     413: "Body or trace too large, or no room for more uploads",
     415: "Body is not JSON",
     421: "Unknown host name",
+    422: "The trace of the run cannot be read or audited",
     429: "Rate limit, full queue, or daily budget",
     500: "Internal error",
     502: "Model unavailable",
@@ -149,12 +150,12 @@ def _run_paths() -> Schema:
     begin = _operation(
         "Start a run: a question, or a program", _json("Begun", 202), body=_sent("NewRun"), refusals=(404,)
     )
-    again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409,))
+    again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409, 422))
     resume = _operation(
         "Resume a run: recorded values are reused, the rest is requested",
         _json("Begun", 202),
         body=_sent("Resume", required=False),
-        refusals=(409,),
+        refusals=(409, 422),
     )
     paths: Schema = {
         one: {
@@ -163,12 +164,14 @@ def _run_paths() -> Schema:
         },
         f"{one}/events": {"get": follow},
         f"{one}/trace": {"get": _operation("Get the trace of a run", _raw("application/x-ndjson", "JSON lines"))},
-        f"{one}/page": {"get": _operation("Get a run as one HTML file", _raw("text/html", "a page"), refusals=(409,))},
+        f"{one}/page": {
+            "get": _operation("Get a run as one HTML file", _raw("text/html", "a page"), refusals=(409, 422))
+        },
         f"{one}/cancel": {"post": _operation("Cancel a run", _json("Begun"))},
         f"{one}/resume": {"post": resume},
         f"{one}/replay": {"post": again},
-        f"{one}/why": {"get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409,))},
-        f"{one}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409,))},
+        f"{one}/why": {"get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409, 422))},
+        f"{one}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409, 422))},
         f"{one}/artifacts/{{sha256}}": {
             "get": _operation("Get a file that the program wrote", _raw("*/*", "the bytes"))
         },

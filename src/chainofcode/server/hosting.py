@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,6 @@ from .store import Store
 
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
-_MAX_RUN_THREADS, _OTHER_THREADS = 256, 32
 _IDLE_SECONDS = 75  # if it were shorter, connections would be closed during the next request
 _LAST_SECONDS = 10  # for connections that are open when all runs are over
 
@@ -53,8 +51,6 @@ async def host(
 ) -> None:
     """Serve on bound sockets until a signal."""
     allow_descriptors()
-    threads = min(settings.runs, _MAX_RUN_THREADS) + _OTHER_THREADS  # threads of runs mostly wait for a process
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
     status = await sandbox.status()  # raises if no sandbox can be built
     application = Application(settings, access=access, store=store, models=models, sandbox=sandbox, spans=spans)
     facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}

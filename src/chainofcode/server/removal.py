@@ -24,7 +24,7 @@ CREATE INDEX IF NOT EXISTS uses_of ON uses (run);
 # Versions of the database: 0 had neither the owners of artifacts nor the times of uploads.
 _KNOWS_ALL_FILES = 1
 _HAS_UNKNOWN_FILES = 2  # created in a directory that already had files: those must stay
-_ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running') ORDER BY number LIMIT ?"""
+_ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running', 'waiting') ORDER BY number LIMIT ?"""
 _FORGET = (
     "DELETE FROM runs WHERE id = ?",
     "DELETE FROM artifacts WHERE run = ?",
@@ -71,7 +71,7 @@ def link(database: sqlite3.Connection, run: str, artifacts: Iterable[str]) -> No
 
 
 def ended_before(database: sqlite3.Connection, time: float, most: int) -> list[str]:
-    """Runs created before a time that are neither queued nor running, the oldest first."""
+    """Runs created before a time that have ended, the oldest first."""
     rows = database.execute(_ENDED, (most,)).fetchall()
     return [id for id, record in rows if msgspec.json.decode(record, type=_RunFacts).created < time]
 

@@ -1,4 +1,4 @@
-"""A package that adds the provider `echo` to chainofcode: what a package of your own would have."""
+"""A package that adds the provider `echo` to chainofcode, as your own package would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chainofcode import LM, Completion, Message
 
 
 class Echo(LM):
-    """Says what it was asked last."""
+    """Replies with the last message."""
 
     def __init__(self, model: str) -> None:
         self.name = f"echo:{model}"

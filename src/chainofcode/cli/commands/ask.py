@@ -22,8 +22,12 @@ def add_to(commands: Any) -> None:
         "ask",
         help="answer a question: a model writes a program, Python runs what it can, the model runs the rest",
         description="Print the answer on standard output, and the program with its steps on standard error. "
-        "Exit code: 0 answered, 1 no answer, 2 could not run. "
-        'Example: `coc ask "Which region earned the most?" --file orders.csv`',
+        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+        examples=(
+            'coc ask "How many days are there in March?"',
+            'coc ask "Which region earned the most?" --file orders.csv',
+            'coc ask "Which review is angriest?" --file reviews.csv --model openai:gpt-4o-mini --trace run.jsonl',
+        ),
     )
     parser.add_argument("question", metavar="QUESTION", help="the question (- for standard input)")
     add_asking(parser)

@@ -35,8 +35,11 @@ def add_to(commands: Any) -> None:
         help="answer questions one after another; each may refer to those before it",
         description="Read a question from each line of standard input and answer it as coc ask does. The model is "
         "loaded once, and sees the earlier questions and answers. /help lists the commands. "
-        "Exit code: 0 all answered, 1 a question was not, 2 could not run. "
-        "Example: `coc chat --model ollama:llama3.2`",
+        "Exit code: 0 all answered, 1 a question was not, 2 could not run.",
+        examples=(
+            "coc chat --model ollama:llama3.2",
+            "coc chat --file orders.csv",
+        ),
     )
     add_asking(parser)
     parser.set_defaults(command=_command, question=None, trace=None)

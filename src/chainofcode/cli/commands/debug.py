@@ -20,8 +20,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "debug",
         help="step through a trace, forwards and backwards; change a value and continue from there",
-        description="Needs a terminal and the extra `debug` (Textual). Press ? for the keys. "
-        "Example: `coc debug run.jsonl`",
+        description="Needs a terminal and the extra `debug` (Textual). Press ? for the keys.",
+        examples=("coc debug run.jsonl",),
     )
     add_trace_argument(parser)
     add_model(parser)

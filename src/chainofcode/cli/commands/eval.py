@@ -79,8 +79,11 @@ def add_to(commands: Any) -> None:
         "questions; varied: 300 calls of all types, where any value of the type is right), a benchmark (bbh: "
         "BIG-Bench Hard; bbeh: BIG-Bench Extra Hard, with general examples; gsm8k; gsm-hard), sembench (ten SQL "
         "queries over movie reviews, next to the scores of four systems), or a .jsonl file of "
-        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}. '
-        "Example: `coc eval bbh --limit 10 --methods direct,coc --out results`",
+        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}.',
+        examples=(
+            "coc eval bbh --limit 10 --methods direct,coc --out results",
+            "coc eval questions.jsonl --model openai:gpt-4o-mini --budget money=1",
+        ),
     )
     parser.add_argument(
         "suite", metavar="SUITE", help=f"{', '.join((*SUITES, *_BENCHMARKS))}, sembench or a .jsonl file"

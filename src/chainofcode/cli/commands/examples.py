@@ -33,7 +33,12 @@ def add_to(commands: Any, run: Callable[[Sequence[str]], int]) -> None:
         "examples",
         help="list the examples, or run one",
         description="Without NAME, list the examples. With NAME, run that example: with the values recorded for it, "
-        "which needs no model, or with a model of your choice. Example: `coc examples fruit.py`",
+        "which needs no model, or with a model of your choice.",
+        examples=(
+            "coc examples",
+            "coc examples fruit.py",
+            "coc examples fruit.py --model ollama:llama3.2",
+        ),
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="the example to run, such as fruit.py")
     parser.add_argument("--model", metavar="PROVIDER:MODEL", help="ask this model instead of using recorded values")

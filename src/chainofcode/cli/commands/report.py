@@ -25,7 +25,11 @@ def add_to(commands: Any) -> None:
         help="print the table of an evaluation next to published results, or compare two evaluations",
         description="Print the table of DIR, a directory of `coc eval … --out DIR`, and write report.html, a page "
         "for each run, charts (accuracy by task, against tokens, against seconds) and results.parquet into it. With "
-        "two directories, print a paired test on the samples of both. Example: `coc report results`",
+        "two directories, print a paired test on the samples of both.",
+        examples=(
+            "coc report results",
+            "coc report before after",
+        ),
     )
     parser.add_argument("directories", metavar="DIR", type=Path, nargs="+", help="one directory, or two to compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -55,7 +55,8 @@ def add_to(commands: Any) -> None:
         description="Continue where TRACE ends, reusing its values: nothing is paid for twice, and tools with effects "
         "are not called again. At the end, the complete trace replaces TRACE. Options stay as recorded unless you "
         "change them; tools, files, keys and addresses must be given again. Exit code: 0 answered, 1 no answer, 2 "
-        "could not run. Example: `coc resume run.jsonl --budget money=2`",
+        "could not run.",
+        examples=("coc resume run.jsonl --budget money=2",),
     )
     add_trace_argument(parser)
     parser.add_argument(

@@ -49,8 +49,12 @@ def add_to(commands: Any) -> None:
         help="run a program; functions it does not define get their values from a file or a model",
         description="Run a program in Python, JavaScript or SQL (by the suffix of the file), or every record of "
         "PROGRAMS.jsonl (one JSON result per line). "
-        "Exit code: 0 answered, 1 no answer, 2 could not run. "
-        "Example: `coc run program.py --values values.jsonl`",
+        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+        examples=(
+            "coc run program.py --values values.jsonl",
+            "coc run program.py --model ollama:llama3.2 --trace run.jsonl",
+            "coc run program.js --model openai:gpt-4o-mini --input limit=3",
+        ),
     )
     run.add_argument(
         "program",

@@ -18,7 +18,8 @@ def add_to(commands: Any) -> None:
         help="score recorded replies, without running anything",
         description='REPLIES.jsonl has lines of {"task": …, "index": …, "style": …, "reply": …, "target": …}. '
         "The answer in a reply is found as in BIG-Bench Hard: the text after the last `answer is`, otherwise its only "
-        "line; a reply that names several options does not count as an answer. Example: `coc score replies.jsonl`",
+        "line; a reply that names several options does not count as an answer.",
+        examples=("coc score replies.jsonl",),
     )
     parser.add_argument("replies", metavar="REPLIES.jsonl", type=Path, help="the replies")
     parser.add_argument(

@@ -15,7 +15,7 @@ from ...sandbox import TIERS
 from ...server import serve, serve_guests
 from ...server.settings import ServerSettings
 from ..model_options import announced_default, read_budget
-from ..parser import add_list, check_range
+from ..parser import add_list, check_range, option_group
 from ..run_options import add_limits, add_packages, read_limits, read_packages
 from ..terminal import ANSWERED
 
@@ -28,35 +28,20 @@ def add_to(commands: Any) -> None:
         "serve",
         help="start an HTTP server: a web page, a native API, OpenAI's protocols, MCP",
         description="Serve until SIGTERM or Ctrl-C; active runs may then finish for --drain seconds. Acknowledged runs "
-        "survive a restart. Example: `coc serve --model ollama:llama3.2`",
+        "survive a restart.",
+        examples=(
+            "coc serve --model ollama:llama3.2",
+            "coc serve --model openai:gpt-4o-mini --port 8000 --runs 8",
+        ),
     )
+    add_list(parser, "--model", "PROVIDER:MODEL", "a model that clients may use; the first one is the default")
     parser.add_argument(
         "--host",
         metavar="HOST",
         default="127.0.0.1",
         help="the address to listen on (127.0.0.1); any other needs a token",
     )
-    parser.add_argument(
-        "--sandbox-only",
-        action="store_true",
-        help="only run programs, for clients that use --sandbox URL: no models, no API, no page",
-    )
     parser.add_argument("--port", metavar="N", type=int, default=8321, help="the port (8321); 0 chooses a free one")
-    add_list(
-        parser,
-        "--model",
-        "PROVIDER:MODEL",
-        "a model that clients may use; the first one is the default",
-    )
-    add_list(
-        parser,
-        "--token",
-        "[NAME=]SECRET",
-        "a token for clients, of 16 characters or more; each name has its own runs and budget; prefer setting "
-        "COC_TOKEN, or adding it with coc tokens",
-    )
-    _add_storage(parser)
-    _add_bounds(parser)
     parser.add_argument(
         "--drain",
         metavar="S",
@@ -64,94 +49,120 @@ def add_to(commands: Any) -> None:
         default=30.0,
         help="give active runs S seconds to finish before the server stops (30)",
     )
-    _add_proxy(parser)
-    add_list(parser, "--allow-host", "NAME", "accept requests for another host name")
-    add_list(parser, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
+    _add_access(parser.add_argument_group("Access options"))
+    _add_quotas(parser.add_argument_group("Quota options"))
+    _add_storage(parser.add_argument_group("Storage options"))
+    _add_monitoring(parser.add_argument_group("Monitoring options"))
+    _add_placement(parser.add_argument_group("Placement options"))
     add_packages(parser)
-    parser.add_argument(
-        "--scratch", action="store_true", help="let programs write files, and keep the files; needs tier A"
-    )
+    _add_sandbox(option_group(parser, "Sandbox options"))
     add_limits(parser)
-    parser.add_argument(
-        "--sandbox-at-least",
-        metavar="TIER",
-        default="",
-        help=f"refuse to run in a lower tier than this: {', '.join(TIERS)} (see coc doctor)",
-    )
-    parser.add_argument(
-        "--engine",
-        choices=["local", "ray"],
-        default="local",
-        help="where programs run: on this machine, or on the workers of a Ray cluster (local)",
-    )
-    parser.add_argument(
-        "--ray-address", metavar="WHERE", help="the Ray cluster: HOST:PORT, or auto for the one on this machine (auto)"
-    )
-    parser.add_argument("--log", choices=["text", "json"], default="text", help="the format of log lines (text)")
-    parser.add_argument("--log-content", action="store_true", help="log questions and answers, too")
-    parser.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
     parser.set_defaults(command=_serve)
 
 
-def _add_storage(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
-    parser.add_argument(
+def _add_access(options: argparse._ArgumentGroup) -> None:
+    add_list(
+        options,
+        "--token",
+        "[NAME=]SECRET",
+        "a token for clients, of 16 characters or more; each name has its own runs and budget; prefer setting "
+        "COC_TOKEN, or adding it with coc tokens",
+    )
+    add_list(options, "--allow-host", "NAME", "accept requests for another host name")
+    add_list(options, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
+    add_list(
+        options, "--proxy", "ADDRESS", "trust the X-Forwarded-* headers of a proxy: an address, or a network 10.0.0.0/8"
+    )
+    options.add_argument(
+        "--user-header",
+        metavar="NAME",
+        default="",
+        help="the header in which the --proxy sends the name of the signed-in user, such as X-Forwarded-Email",
+    )
+
+
+def _add_quotas(options: argparse._ArgumentGroup) -> None:
+    add_list(options, "--budget", "WHICH=N", "what each token may use per day: tokens=100000, money=0.50 (dollars)")
+    options.add_argument("--runs", metavar="N", type=int, default=64, help="allow N active runs (64)")
+    options.add_argument("--queue", metavar="N", type=int, default=1024, help="allow N waiting runs (1024)")
+    options.add_argument(
+        "--requests", metavar="N", type=int, default=256, help="send at most N requests to a model at once (256)"
+    )
+    options.add_argument(
+        "--rate",
+        metavar="N",
+        type=int,
+        default=6000,
+        help="accept N requests per minute from a token or address (6000)",
+    )
+
+
+def _add_storage(options: argparse._ArgumentGroup) -> None:
+    add_data(options)
+    options.add_argument(
         "--store",
         metavar="URL",
         default="",
         help="share runs with other servers in PostgreSQL: postgresql://USER@HOST/DATABASE; prefer setting COC_STORE; "
         "--data then has only copies",
     )
-    parser.add_argument(
+    options.add_argument(
         "--objects",
         metavar="PLACE",
         default="",
         help="where servers that share a --store keep files: a directory that all of them mount, or s3://BUCKET/PREFIX",
     )
-    parser.add_argument(
+    options.add_argument(
         "--keep",
         metavar="DAYS",
         type=float,
         help="delete finished runs, and uploads that no run uses, after DAYS days (never)",
     )
-    parser.add_argument(
+    options.add_argument(
         "--resume",
         action="store_true",
         help="continue interrupted runs at startup, reusing recorded values: nothing is paid for twice",
     )
 
 
-def _add_proxy(parser: argparse.ArgumentParser) -> None:
-    add_list(
-        parser, "--proxy", "ADDRESS", "trust the X-Forwarded-* headers of a proxy: an address, or a network 10.0.0.0/8"
-    )
-    parser.add_argument(
-        "--user-header",
-        metavar="NAME",
-        default="",
-        help="the header in which the --proxy sends the name of the signed-in user, such as X-Forwarded-Email",
-    )
-    parser.add_argument(
+def _add_monitoring(options: argparse._ArgumentGroup) -> None:
+    options.add_argument("--log", choices=["text", "json"], default="text", help="the format of log lines (text)")
+    options.add_argument("--log-content", action="store_true", help="log questions and answers, too")
+    options.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
+    options.add_argument(
         "--admin-port", metavar="N", type=int, help="a port for /healthz, /readyz and /metrics without a token"
     )
-    parser.add_argument(
+    options.add_argument(
         "--admin-host", metavar="HOST", default="127.0.0.1", help="the address of the --admin-port (127.0.0.1)"
     )
 
 
-def _add_bounds(parser: argparse.ArgumentParser) -> None:
-    add_list(parser, "--budget", "WHICH=N", "what each token may use per day: tokens=100000, money=0.50 (dollars)")
-    parser.add_argument("--runs", metavar="N", type=int, default=64, help="allow N active runs (64)")
-    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="allow N waiting runs (1024)")
-    parser.add_argument(
-        "--requests", metavar="N", type=int, default=256, help="send at most N requests to a model at once (256)"
+def _add_placement(options: argparse._ArgumentGroup) -> None:
+    options.add_argument(
+        "--engine",
+        choices=["local", "ray"],
+        default="local",
+        help="where programs run: on this machine, or on the workers of a Ray cluster (local)",
     )
-    parser.add_argument(
-        "--rate",
-        metavar="N",
-        type=int,
-        default=6000,
-        help="accept N requests per minute from a token or address (6000)",
+    options.add_argument(
+        "--ray-address", metavar="WHERE", help="the Ray cluster: HOST:PORT, or auto for the one on this machine (auto)"
+    )
+    options.add_argument(
+        "--sandbox-only",
+        action="store_true",
+        help="only run programs, for clients that use --sandbox URL: no models, no API, no page",
+    )
+
+
+def _add_sandbox(options: argparse._ArgumentGroup) -> None:
+    options.add_argument(
+        "--scratch", action="store_true", help="let programs write files, and keep the files; needs tier A"
+    )
+    options.add_argument(
+        "--sandbox-at-least",
+        metavar="TIER",
+        default="",
+        help=f"refuse to run in a lower tier than this: {', '.join(TIERS)} (see coc doctor)",
     )
 
 
@@ -235,7 +246,7 @@ def _tokens(given: Sequence[str]) -> dict[str, str]:
     return tokens
 
 
-def add_data(parser: argparse.ArgumentParser) -> None:
+def add_data(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--data", metavar="DIR", type=Path, help="the directory for runs (~/.local/share/chainofcode)")
 
 

@@ -23,7 +23,11 @@ def add_to(commands: Any) -> None:
         help="print a trace, or write it as an HTML page to share",
         description="Print TRACE as text, or with --html write it as one HTML file that needs no server. For the page, "
         "its last program runs again with the recorded values, to find out what depends on what; --no-why skips that. "
-        "Exit code: 0 answered, 1 no answer, 2 could not run. Example: `coc show run.jsonl --html run.html`",
+        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+        examples=(
+            "coc show run.jsonl",
+            "coc show run.jsonl --html run.html",
+        ),
     )
     add_trace_argument(parser)
     parser.add_argument(

@@ -44,8 +44,11 @@ def add_to(commands: Any) -> None:
         "sql",
         help="run an SQL query over files; undefined functions get their values from a file or a model",
         description="Run a query over CSV, JSON, JSON lines and Parquet files, or a database. A table is named after "
-        "its file. Exit code: 0 answered, 1 no answer, 2 could not run. Example: "
-        '`coc sql "SELECT count(*) FROM reviews WHERE is_sarcastic(text)" --file reviews.csv --model ollama:llama3.2`',
+        "its file. Exit code: 0 answered, 1 no answer, 2 could not run.",
+        examples=(
+            'coc sql "SELECT count(*) FROM reviews WHERE is_sarcastic(text)" --file reviews.csv --model ollama:mistral',
+            "coc sql query.sql --file shop.sqlite --values values.jsonl --csv",
+        ),
     )
     parser.add_argument("query", metavar="QUERY", help="the query, a .sql file, or - for standard input")
     add_list(parser, "--file", "FILE", "a table: CSV, TSV, JSON, JSON lines or Parquet; repeat for more")

@@ -26,7 +26,12 @@ def add_to(commands: Any) -> None:
         "tokens",
         help="add, list or revoke the tokens of coc serve",
         description="Only hashes of tokens are stored: in the data directory of one server, or in the --store of "
-        "several. A running server notices changes within two seconds. Example: `coc tokens add ann --expires 90`",
+        "several. A running server notices changes within two seconds.",
+        examples=(
+            "coc tokens",
+            "coc tokens add ann --expires 90",
+            "coc tokens revoke ann",
+        ),
     )
     tokens.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
     tokens.add_argument("names", metavar="NAME", nargs="*", help="add: the owner; revoke: owners, or ids as listed")

@@ -33,7 +33,11 @@ def add_to(commands: Any) -> None:
         help="check whether the answer of a trace follows from its reasoning",
         description="Check the file, replay the program, find out where the answer comes from, and whether it changes "
         "with each value that it rests on. With --model, request those values again. "
-        "Exit code: 0 no problems found, 1 problems found, 2 could not check. Example: `coc verify run.jsonl`",
+        "Exit code: 0 no problems found, 1 problems found, 2 could not check.",
+        examples=(
+            "coc verify run.jsonl",
+            "coc verify run.jsonl --model openai:gpt-4o-mini --samples 5",
+        ),
     )
     add_trace_argument(parser)
     parser.add_argument(

@@ -18,8 +18,11 @@ def add_to(commands: Any) -> None:
         "why",
         help="show what the answer of a trace depends on: statements, inputs, values of models and tools",
         description="Run the last program of TRACE again with its recorded values, and show the chain from the answer "
-        "back to everything it depends on. No model is used. Exit code: 0 shown, 2 could not run. "
-        "Example: `coc why run.jsonl`",
+        "back to everything it depends on. No model is used. Exit code: 0 shown, 2 could not run.",
+        examples=(
+            "coc why run.jsonl",
+            "coc why run.jsonl total",
+        ),
     )
     add_trace_argument(parser)
     parser.add_argument("name", metavar="NAME", nargs="?", help="a variable of the program, instead of the answer")

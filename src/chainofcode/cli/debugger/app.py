@@ -247,7 +247,7 @@ class Debugger(App[None]):
         def go(text: str) -> int:
             found = self.timeline.place_of(int(text)) if text.strip().isdecimal() and len(text) < 10 else None
             if found is None:
-                raise InputError(f"there is no step {text}; the run has {len(self.timeline)}")
+                raise InputError(f"there is no step {text}; the run has {len(self.timeline)} steps")
             return found
 
         self._ask(f"Go to step (of {len(self.timeline)})", go, self._go_to)

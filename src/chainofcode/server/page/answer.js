@@ -13,8 +13,8 @@ const NEXT_STEPS = {
   "emulation failed": "Next: press “Edit” and let the model answer new calls, choose another model, or give the call a value.",
   "guest died": "Next: ask again. If it ends the same way, the program uses more than the sandbox allows.",
   "no answer": "Next: ask again, or say in the question what the answer should be.",
-  cancelled: "Next: resume the run, or ask again.",
-  interrupted: "The server stopped during this run. Next: resume the run, or ask again.",
+  cancelled: "Next: press “Resume” if it is offered, or start the run again.",
+  interrupted: "The server stopped during this run. Next: press “Resume” if it is offered, or start the run again.",
   failed: "Next: read the message, then ask again. See the server’s log and /readyz for details.",
 };
 const NEXT_BY_TYPE = {

@@ -137,7 +137,8 @@ class PostgresStore:
         await self._collect(keys)
 
     async def remove_before(self, when: float) -> int:
-        sql = "SELECT id FROM runs WHERE state NOT IN ('queued', 'running') AND created < %s ORDER BY created LIMIT %s"
+        sql = """SELECT id FROM runs WHERE state NOT IN ('queued', 'running', 'waiting') AND created < %s
+ORDER BY created LIMIT %s"""
         count, given = 0, (when, _REMOVED_AT_ONCE)
         while rows := await self._database.do(lambda connection: connection.execute(sql, given).fetchall()):
             await self.remove([row[0] for row in rows])
