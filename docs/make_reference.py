@@ -27,9 +27,9 @@ The most common task:
 coc ask "How many of these are fruit: apple, hammer, kiwi, saw?"
 ```
 
-The answer goes to standard output, everything else to standard error. `coc COMMAND --help` prints the same text.
-[Servers](cli-server.md) (`coc serve`, `tokens`, `mcp`) and [evaluations](cli-evaluation.md) (`coc eval`, `report`,
-`score`) have their own pages.
+The answer goes to standard output, everything else to standard error. `coc COMMAND --help` prints the same
+descriptions. [Servers](cli-server.md) (`coc serve`, `tokens`, `mcp`) and [evaluations](cli-evaluation.md) (`coc eval`,
+`report`, `score`) have their own pages.
 
 Programs, traces, scripts and values can have up to 1 GB, or up to 100 MB from a pipe, a device or standard input (`-`).
 A pipe such as `<(zcat FILE.gz)` times out after 60 seconds without data. [Files for `--file`](files.md) are regular

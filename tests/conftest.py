@@ -94,7 +94,7 @@ QUICK = {
     "words",
     "wrappers",
 }
-SHARE, OTHERS_SHARE = 3, 6  # every third case of each test; on the other versions of Python, every sixth
+SHARE, OTHERS_SHARE = 6, 12  # every sixth case of each test; on the other versions of Python, every twelfth
 # Files that need no sandbox, and so work on every platform (test_portable.py).
 PORTABLE = {"connect", "expect", "wrappers"}
 WHOLE = {"docs", "examples", "house", "words"}  # one case per file or example of the project: all of them run

@@ -557,6 +557,7 @@ def test_readiness_waits_for_the_model_to_load(outcome: Path, tmp_path: Path) ->
         assert eventually(lambda: server.client.get("/readyz").status_code == 200)
 
 
+@pytest.mark.nightly
 def test_failed_model_load_is_retried(outcome: Path, tmp_path: Path) -> None:
     """It is retried without a request, because a server that is not ready receives none."""
     outcome.write_text("no such device")

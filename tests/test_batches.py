@@ -472,6 +472,7 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.nightly
 @pytest.mark.sampled(2)
 def test_evaluation_in_batches(server: Any, tmp_path: Path) -> None:
     """Calls that lookahead finds are in the first batch; the table states that batches cost half."""

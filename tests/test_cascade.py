@@ -195,6 +195,7 @@ def test_commands_accept_an_emulator_and_a_cascade(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "[]\n")
 
 
+@pytest.mark.nightly
 def test_evaluation_reports_usage_of_each_model(tmp_path: Path) -> None:
     (tmp_path / "suite.jsonl").write_text(
         "".join(json.dumps({"program": f"answer = is_fruit('{n}')", "targets": [n != "saw"]}) + "\n" for n in CALLS)

@@ -139,7 +139,8 @@ def test_no_text_is_repeated() -> None:
 
 
 def test_the_first_command_and_the_test_command_are_in_the_readme() -> None:
-    assert "python3 -m venv .venv && .venv/bin/pip install -q '.[local]' && .venv/bin/coc ask " in TEXTS["README.md"]
+    first = "python3 -m venv .venv && . .venv/bin/activate && pip install -q '.[local]' \\\n  && coc ask "
+    assert first in TEXTS["README.md"]
     assert "\npython3 check.py\n" in TEXTS["README.md"]
 
 

@@ -440,6 +440,7 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
     assert "coc, paper" in page
 
 
+@pytest.mark.nightly
 def test_a_report_on_own_questions_has_no_empty_columns(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 3)
     out = tmp_path / "out"
@@ -503,6 +504,7 @@ def test_inspect_runs_the_methods_and_keeps_their_traces(tmp_path: Path) -> None
     assert "answer: 'False'" in traces[0]["trace"]
 
 
+@pytest.mark.nightly
 def test_results_as_inspect_logs(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai")
     from inspect_ai.log import read_eval_log
@@ -517,6 +519,7 @@ def test_results_as_inspect_logs(tmp_path: Path) -> None:
     assert "answer: 1" in str(log.samples[1].messages[0].content)
 
 
+@pytest.mark.nightly
 def test_faithfulness_is_a_column(tmp_path: Path) -> None:
     path, script, out = tmp_path / "q.jsonl", tmp_path / "script.jsonl", tmp_path / "out"
     path.write_text(

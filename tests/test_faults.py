@@ -15,7 +15,7 @@ from processes import descendants, resident_bytes
 from chainofcode import Limits, Result, arun
 from chainofcode.sandbox import Jail
 
-PROGRAMS, AT_ONCE = 1000 if ALL else 200, 16
+PROGRAMS, AT_ONCE = 1000 if ALL else 100, 16
 LIMITS = Limits(run_seconds=2, cpu_seconds=5, wall_seconds=30, memory_bytes=512 * 1024**2, output_bytes=50_000)
 # Faulty programs, and the reasons with which they may end.
 FAULTS = {

@@ -142,6 +142,7 @@ def test_slow_body_times_out(server: Serving) -> None:
     assert reply.startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.nightly
 def test_concurrent_bodies_are_bounded_together(tmp_path: Path) -> None:
     """Each body is allowed, but all together would exhaust the memory."""
     with served(tmp_path, "--token", TOKEN, "--token", f"ann={OTHER}", token=TOKEN) as server:

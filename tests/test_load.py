@@ -24,5 +24,6 @@ def test_200_clients_lose_nothing() -> None:
     assert " 0 problems" in output and "missed" not in output
 
 
+@pytest.mark.nightly
 def test_a_kill_under_load() -> None:
     assert bench("--kill", "--writing", "2", "--value", "1").endswith(" 0 wrong\n")

@@ -172,6 +172,7 @@ def test_any_server_accepts_the_answer_to_a_question(group: Group) -> None:
 # --- ownership and fairness ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_tokens_see_their_own_runs_and_take_turns(group: Group) -> None:
     options = ["--runs", "2", *(part for name in TOKENS for part in ("--token", f"{name}={TOKENS[name]}"))]
     program = {"program": "import time\ntime.sleep(1)\nanswer = 1"}
@@ -201,6 +202,7 @@ def test_shared_queue_is_bounded(group: Group) -> None:
 # --- servers that die ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_other_server_finishes_runs_of_a_killed_server(group: Group) -> None:
     with group.pair("--runs", "6") as (one, two), concurrent.futures.ThreadPoolExecutor(8) as pool:
         acknowledged: list[str] = []
@@ -296,6 +298,7 @@ def test_killed_server_interrupts_runs_with_a_waiting_client(group: Group) -> No
 # --- PostgreSQL ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_servers_survive_a_restart_of_postgresql(group: Group, postgres: PostgresServer) -> None:
     with group.pair() as (one, two):
         ids = [one.begin("A little") for _ in range(4)]

@@ -86,6 +86,7 @@ def test_matching_votes_equalise_tokens_per_task() -> None:
         matching_votes([score("a", 0, name, "right") for name in ("cot", "coc")], "cot", "coc")
 
 
+@pytest.mark.nightly
 def test_self_consistency_at_equal_tokens_on_the_command_line(tmp_path: Path) -> None:
     """A program costs 330 tokens and a chain of thought 110: cot@coc takes three votes, to spend 330 tokens."""
     path, out = tmp_path / "q.jsonl", tmp_path / "out"

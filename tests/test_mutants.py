@@ -78,6 +78,7 @@ def test_flaky_failure_does_not_count_as_noticed(copy: mutants.Copy, after: str,
     assert mutants.logged(f"SURVIVES\t1.0\tanother factor\t\n{verdict.line()}\n")["another factor"].by == by
 
 
+@pytest.mark.nightly
 def test_failing_test_does_not_count_as_noticed(copy: mutants.Copy) -> None:
     mutant = mutants.Mutant("another factor", "double.py", ("test_always", "test_double"), "2 * x", "3 * x")
     assert copy.verdict(mutant).by == "tests/test_double.py::test_sound"

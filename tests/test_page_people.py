@@ -443,6 +443,7 @@ def test_axe_finds_no_violations(browser: Any, server: Serving) -> None:
     seen.context.close()
 
 
+@pytest.mark.nightly
 def test_six_tabs_with_running_runs_do_not_block_a_seventh(browser: Any, tmp_path: Path) -> None:
     with model_endpoint(SCRIPT) as model, serving(tmp_path, model) as server:
         model.hold("is_fruit('kiwi')")

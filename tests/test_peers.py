@@ -185,6 +185,7 @@ def read_only(url: str) -> Iterator[str]:
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
 
 
+@pytest.mark.nightly
 def test_server_continues_after_a_failover(postgres: PostgresServer, tmp_path: Path) -> None:
     url, request = postgres.database(), RunRequest(program="answer = 1")
 

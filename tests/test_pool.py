@@ -132,6 +132,7 @@ def test_deleted_working_directory(tmp_path: Path) -> None:
 # --- many programs at once ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_300_programs_at_once() -> None:
     async def crowd() -> list[Any]:
         with Jail() as jail:

@@ -154,6 +154,7 @@ def _read(path: str | Path) -> bytes:
         return b""
 
 
+@pytest.mark.nightly
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("detach", [True, False])
 def test_run_resumes_on_another_worker_without_repeated_requests(

@@ -84,6 +84,7 @@ def test_artifacts_are_removed_with_the_last_run_that_has_them(tmp_path: Path) -
         assert names(server, "artifacts") == set()
 
 
+@pytest.mark.nightly
 def test_old_runs_and_files_are_removed(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         old = finished_run(server)
@@ -104,6 +105,7 @@ def test_old_runs_and_files_are_removed(tmp_path: Path) -> None:
         assert any(line["event"] == "removed" and line["runs"] for line in server.log)
 
 
+@pytest.mark.nightly
 def test_failed_removal_is_retried(tmp_path: Path) -> None:
     with served(tmp_path) as server:
         id = finished_run(server)

@@ -153,6 +153,7 @@ def test_server_killed_at_call_150_requests_only_the_other_50(
         assert [event.get("id") for event in streamed] == list(range(len(trace.events) + 2))
 
 
+@pytest.mark.nightly
 def test_a_resumed_run_that_is_killed_again_loses_nothing(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 60
     with served(tmp_path, model="openai:m") as server:
@@ -168,6 +169,7 @@ def test_a_resumed_run_that_is_killed_again_loses_nothing(tmp_path: Path, endpoi
         assert replay(Trace.read(trace_of(server, id))).is_same
 
 
+@pytest.mark.nightly
 def test_threads_are_resumed_in_another_order(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 13
     with served(tmp_path, model="openai:m") as server:
@@ -236,6 +238,7 @@ def test_cancelled_run_is_resumed(tmp_path: Path, endpoint: Counting) -> None:
         assert replay(trace).is_same
 
 
+@pytest.mark.nightly
 def test_run_is_resumed_under_a_higher_limit(tmp_path: Path, endpoint: Counting) -> None:
     with served(tmp_path, "--limit", "calls=60", model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": PROGRAM, "model": "openai:m"}).json()["id"]
@@ -311,6 +314,7 @@ def test_bad_requests(tmp_path: Path, endpoint: Counting) -> None:
         assert server.run(slow)["state"] == "cancelled"
 
 
+@pytest.mark.nightly
 def test_a_trace_of_another_program(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 5
     with served(tmp_path, model="openai:m") as server:
@@ -334,6 +338,7 @@ def test_a_trace_of_another_program(tmp_path: Path, endpoint: Counting) -> None:
         assert resumed(server, ids[0])["answer"] == "100"
 
 
+@pytest.mark.nightly
 def test_two_requests_to_resume_one_run(tmp_path: Path, endpoint: Counting) -> None:
     endpoint.most = 50
     with served(tmp_path, model="openai:m") as server:

@@ -178,6 +178,7 @@ def test_changes_of_tokens_apply_to_every_server(postgres: PostgresServer, tmp_p
             assert there.get("/api/info").status_code == 401
 
 
+@pytest.mark.nightly
 def test_tokens_while_postgresql_restarts(postgres: PostgresServer, tmp_path: Path) -> None:
     url = postgres.database()
     secret, kept = tokens(url, "add", "ann"), tokens(url, "add", "bob")

@@ -15,8 +15,13 @@ SOAK = ROOT / "bench" / "soak.py"
 pytestmark = pytest.mark.skipif(not has_tier("B"), reason="no sandbox with files on this machine")
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("way", [["--programs", "240"], ["--programs", "120", "--serve"]], ids=["jail", "server"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(["--programs", "240"], id="jail"),
+        pytest.param(["--programs", "120", "--serve"], id="server", marks=pytest.mark.nightly),
+    ],
+)
 def test_nothing_grows(way: list[str]) -> None:
     if "--serve" in way:
         pytest.importorskip("starlette", reason="the extra `server` is not installed")

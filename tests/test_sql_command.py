@@ -434,6 +434,7 @@ def test_sembench_with_perfect_judgements() -> None:
     assert scores[6].published["lotus"]["score"] == pytest.approx(0.227, abs=0.001)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not SEMBENCH.is_dir(), reason="the SemBench data is not here")
 def test_sembench_repeats_no_request_with_a_cache(coc: Coc) -> None:
     """An evaluation takes an hour; with a cache, an interrupted one continues where it stopped."""

@@ -120,6 +120,7 @@ def test_samples_that_could_not_run_are_missing() -> None:
     assert summary.progress == {"coc": (1, 2), "cot": (0, 5)}
 
 
+@pytest.mark.nightly
 def test_run_with_a_spent_budget_can_be_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from endpoint import serving
 
@@ -332,6 +333,7 @@ def test_hostile_results_are_escaped_and_stay_in_their_directory(tmp_path: Path)
         }
 
 
+@pytest.mark.nightly
 def test_inspect_logs_are_written_only_where_requested(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai")
     out = write_results(tmp_path / "out", new_score(1, method="../../m", trace="/etc/passwd"))

@@ -176,6 +176,7 @@ def test_download_resumes_from_another_source(sources: type[Sources]) -> None:
     assert sources.seen[-1].endswith("bytes=600000-")
 
 
+@pytest.mark.nightly
 def test_wrong_bytes_are_not_kept(sources: type[Sources]) -> None:
     sources.hub, sources.index = "other", "none"
     with pytest.raises(LMError, match="wrong checksum"):

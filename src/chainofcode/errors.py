@@ -10,7 +10,7 @@
     │   └── WorkerLostError the machine of a guest was lost; the same run may work on another
     └── TraceError          a trace file cannot be read or written
 
-A failure that the *model* causes is data in the trace (an Answer without a value, and its reason); all other failures
+A failure that the *model* causes is data in the trace (an Answer without a value, and its reason); only other failures
 are raised. Each exception has a `code` for programs; its message is for people.
 """
 

@@ -17,7 +17,7 @@ from .table import Table
 from .types import Misfit, kind_of
 from .value_cache import Layer
 
-PERSON = "you"  # the model's name in the trace
+PERSON = "you"  # in the trace, in place of the name of a model
 _MAX_CALL_CHARS = 2000
 
 

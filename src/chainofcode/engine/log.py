@@ -36,7 +36,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Unused:
-    """How many calls got a value that the program did not use."""
+    """How many requested calls the program did not use."""
 
     wasted: int = 0  # sent ahead, but never made by the program
     unsettled: int = 0  # made by the program, which never reported that it used the value

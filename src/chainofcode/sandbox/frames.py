@@ -34,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as data: exception type, message, and the program's line and statement if there is one.
 
     Some errors have a `code` for programs and a name that they are `about`. errors.py has the codes of the host. Those
-    of the program are the symbol of a system error, such as `ENOENT`, about a file, and `undefined name`.
+    of the program: the symbol of a system error, such as `ENOENT` (about a file), and `undefined name` (about a name).
     """
 
     type: str

@@ -353,7 +353,7 @@ def _end(
 
 
 def _working_directory() -> int:
-    """Open the working directory. A descriptor, because guests in tier A must not learn its name."""
+    """Open the working directory. A descriptor, because guests in tiers A and A- must not learn its name."""
     how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
     try:
         return os.open(".", how)

@@ -18,7 +18,8 @@ ANYONE = AccessToken(owner="", sha256="")  # every client of a server without to
 class Access:
     """Tokens of the settings, which never change, and of stores, whose changes `refresh` notices.
 
-    Without any token the server is open. Once it has had one, it requires a token, even if every token is revoked.
+    Without any token the server is open. Once it has had one, it requires a token until its next start, even if
+    every token is revoked.
     """
 
     def __init__(self, settings: ServerSettings, *stores: TokenStore) -> None:

@@ -183,7 +183,7 @@ def _responses() -> dict[str, Schema]:
         "waiting_for": {
             "type": "object",
             "additionalProperties": TEXT,
-            "description": "models that are not ready, and why: downloading, loading, processing their instructions",
+            "description": "models that are not ready, and why: downloading, loading, reading their instructions",
         },
         "methods": {"type": "object", "additionalProperties": TEXT},
         "labels": {"type": "object", "additionalProperties": TEXT, "description": "names of the methods on the page"},

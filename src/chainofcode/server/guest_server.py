@@ -1,7 +1,7 @@
 """`coc serve --sandbox-only`: guests for clients on other machines. It has no models, keys, page or storage.
 
 A client sends an HTTP request with an `Upgrade` header; after the reply 101 the connection carries packets
-(sandbox/packets.py). The number of connections is limited, and so are the size and time of a request without a token.
+(sandbox/packets.py). Connections are limited in number, requests in size and time even before the token is checked.
 """
 
 from __future__ import annotations

@@ -201,7 +201,7 @@ class Intake:
     async def finished(self, id: str, owner: str) -> RunRecord:
         run = await self.runs.find(id, owner)
         if not run.is_over:
-            raise Refusal(409, "not_over", "the run is not over yet")
+            raise Refusal(409, "not_over", "the run is not over yet: wait, or cancel it")
         return run
 
     async def _trace_path(self, run: RunRecord) -> Path:

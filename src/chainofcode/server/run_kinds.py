@@ -276,7 +276,7 @@ def _answer_type(text: str | None) -> AnswerType | None:
     try:
         return answer_type_of(text)
     except (InputError, RecursionError) as error:
-        raise invalid(str(error).replace(" and SCHEMA.json", "")) from None
+        raise invalid(str(error)) from None
 
 
 def _question_source(

@@ -166,7 +166,7 @@ class SharedQueue(Protocol):
     """The queue of several servers. A run belongs to the server that claimed it while that server sends heartbeats."""
 
     async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
-        """Queue a run for any server. Raises Refusal if its owner has no place left, TakenOver if a server has it."""
+        """Queue a run for any server. Raises Refusal if its owner has no place left, or TakenOver."""
 
     async def claim(
         self, waiting: Sequence[str], models: Sequence[str], *, only_own: bool = False

@@ -51,7 +51,7 @@ class ValueFormatError(ValueError):
 
 
 def encode(value: object, *, brief: Callable[[object], str] | None = None) -> Any:
-    """Encode a value as tagged JSON. A value without a tag becomes `$object`, with the text `brief(value)`."""
+    """Encode a value as tagged JSON. A value that this format lacks becomes `$object`, with the text `brief(value)`."""
     encoder = _Encoder(brief or (lambda v: f"<{type_name(v)}>"))
     try:
         return encoder.encode(value, 0)

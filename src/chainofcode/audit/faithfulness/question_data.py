@@ -43,7 +43,7 @@ class QuestionData:
         self.numbers |= {NUMBER_WORDS[word] for word in self._words if word in NUMBER_WORDS}
 
     def has(self, value: object) -> bool:
-        """Whether a literal is in the question or the inputs: a number by value, a text by its words."""
+        """Whether a literal is in the question or the inputs: a number by value, a text by words (or plurals)."""
         match value:
             case bool():
                 return True  # a truth value has many wordings

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ...program import Program
-from ...render import GUTTER, cut, fit, paint, plain, what
+from ...render import GUTTER, count, cut, fit, paint, plain, what
 from ...trace import Answer, Step, Trace, as_json
 from .recorded import Run
 
@@ -120,7 +120,7 @@ def side_by_side(
     near = [both[max(place - context, 0) : place + context + 1] for place in range(len(both))]
     shown = [all_steps or not all(row.is_same for row in around) for around in near]
     if all(row.is_same for row in both):
-        yield paint("dim", f"all {len(both)} steps are the same", colour)
+        yield paint("dim", f"no differences in {count(len(both), 'step')}", colour)
     room = max((width - 3) // 2, 20)
     if any(shown):
         yield ""

@@ -56,7 +56,7 @@ class Resumed:
         return self.trace.question
 
     def options(self, box: Toolbox) -> RunOptions:
-        """Return the options that the run had, with tools that repeat only calls that were not completed."""
+        """Return the options that the run had, with tools that do not repeat calls that were begun."""
         given = given_of(self.trace)
         missing = sorted(set(given.toolbox.tools) - set(box.tools))
         if missing:

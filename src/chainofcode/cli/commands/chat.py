@@ -107,6 +107,8 @@ class _Session:
                 self._turns.clear()
             case "/trace", [path]:
                 self._write(Path(path))
+            case "/trace", _:
+                raise InputError("/trace needs the name of a file, as in /trace run.jsonl")
             case "/help", []:
                 note_lines(_HELP)
             case _:

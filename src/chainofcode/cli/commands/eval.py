@@ -120,8 +120,8 @@ def _add_samples(parser: argparse.ArgumentParser) -> None:
         "--methods",
         metavar="A,B",
         help="compare several methods, or all, on the same samples, without fallback. cot@coc is cot with "
-        "self-consistency at equal tokens: in each task, it gets as many votes as use the mean tokens per question of "
-        "coc (cot and coc run first)",
+        "self-consistency at equal tokens: in each task, it gets as many votes as fit into the mean number of "
+        "tokens that coc uses per question (cot and coc run first)",
     )
     parser.add_argument(
         "--shots",
@@ -458,7 +458,7 @@ def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[
     for reason, times in reasons.most_common(_MAX_REASONS):
         yield f"{times} of {count(len(scores), 'sample')} could not be run: {reason}"
     if len(reasons) > _MAX_REASONS:
-        yield f"{len(reasons) - _MAX_REASONS} more reasons: --json prints them all"
+        yield f"{count(len(reasons) - _MAX_REASONS, 'more reason')}: --json prints them all"
     if missing and len(missing) == len(scores):
         yield f'no sample was run: check the model with coc ask "What is 2 + 2?" --model {model}'
     elif missing and is_kept:

@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
         "replay",
         help="run a trace again with its recorded values and compare, or with other values",
         description="Run the programs of TRACE again, without a model, network or tool. With --set, --edit or --model, "
-        "run only the program that gave the answer, changed; the model answers calls without a recorded value. "
+        "run only the program that gave the answer, with changes; the model answers calls without a recorded value. "
         "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run.",
         examples=(
             "coc replay run.jsonl",
@@ -96,7 +96,7 @@ def _replayed(trace: Trace, chain: Chain, given: argparse.Namespace) -> Replay:
     if given.written:
         check_place(given.written)
         if is_same_file(given.written, given.trace):
-            raise InputError("--trace must name another file than the trace that is replayed")
+            raise InputError("--trace must not name the replayed trace: use another file")
     for warning in warnings(trace, chain):
         note(warning)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:

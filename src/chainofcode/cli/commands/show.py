@@ -53,7 +53,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
 
     page_file = Path(given.html)
     if given.html != "-" and is_same_file(page_file, given.trace):
-        raise InputError("--html must name another file than the trace")
+        raise InputError("--html must not name the trace: use another file")
     why = None if given.no_why else _why(trace, given)
     page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
     if given.html == "-":

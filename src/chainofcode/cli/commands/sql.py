@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
         ),
     )
     parser.add_argument("query", metavar="QUERY", help="the query, a .sql file, or - for standard input")
-    add_list(parser, "--file", "FILE", "a table: CSV, TSV, JSON, JSON lines or Parquet; repeat for more")
+    add_list(parser, "--file", "FILE", "a table: CSV, TSV, JSON, JSON lines or Parquet; one may be a database")
     add_value_sources(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--csv", action="store_true", help="print the rows as CSV")

@@ -20,7 +20,7 @@ from ...audit.replay.alignment import compared_answers, told_answer
 from ...audit.replay.timeline import value_text
 from ...emulator import Answering
 from ...errors import ChainOfCodeError, InputError
-from ...render import cut, plain
+from ...render import count, cut, plain
 from ...sandbox import Sandbox
 from ...trace import Answer, Trace
 from ...values.codec import ValueFormatError, decode
@@ -247,7 +247,7 @@ class Debugger(App[None]):
         def go(text: str) -> int:
             found = self.timeline.place_of(int(text)) if text.strip().isdecimal() and len(text) < 10 else None
             if found is None:
-                raise InputError(f"there is no step {text}; the run has {len(self.timeline)} steps")
+                raise InputError(f"there is no step {text}; the run has {count(len(self.timeline), 'step')}")
             return found
 
         self._ask(f"Go to step (of {len(self.timeline)})", go, self._go_to)

@@ -81,7 +81,7 @@ function partsOf(found) {
   const done = Object.entries(found.shares ?? {}).filter(([, share]) => Number(share) > 0);
   const parts = [
     found.chain && ["Recording", FILES[found.chain.state] ?? found.chain.state],
-    ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "there is no program to run again" : "not the same"],
+    ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "no program computed the answer" : "not the same"],
     ["Comes from", ORIGINS[found.origin] ?? found.origin],
     ["Rests on", `${perCent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
     done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${perCent(share)}`).join(", ")],

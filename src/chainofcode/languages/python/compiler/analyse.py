@@ -290,7 +290,7 @@ def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
 
 
 def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
-    """Return names and attributes that are used, except by calls whose value is dropped; and those called for it."""
+    """Return names and attributes used other than in calls whose value is dropped; and those called for their value."""
     used, called = set(), set()
     for node in syntax.nodes:
         name = text_of(node)

@@ -39,7 +39,7 @@ _DATABASE = "coc_database"
 
 
 class DuckEngine:
-    """Runs queries in DuckDB, on the loaded tables only."""
+    """Runs queries in DuckDB, on the loaded tables and the attached database only."""
 
     def __init__(self, memory_bytes: int, database: str | None = None) -> None:
         self._duckdb: Any = importlib.import_module("duckdb")
