@@ -88,7 +88,7 @@ def _probed(program: str) -> Callable[[], Any]:
     given = GivenVariables(start)
     compiled = CompiledProgram(start, given.names)
     link = GuestLink(os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY))
-    calls = ValueRequests(link, compiled.places, tells_state=False)
+    calls = ValueRequests(link, compiled.places, with_state=False)
     log = StepLog(link, compiled.places, calls)
     engine = ProgramEngine(start, compiled, given)
 

@@ -193,7 +193,7 @@ def written(name: str, data: str | bytes) -> Iterator[Path]:
 def file(name: str) -> Callable[[Any], object]:
     def read(data: Any) -> object:
         with written(name, data) as path:
-            return asyncio.run(files_of([path], RunOptions())).told
+            return asyncio.run(files_of([path], RunOptions())).description
 
     return read
 
@@ -305,7 +305,7 @@ def client_tools(data: Any) -> object:
     parameters = {"parameters": data} if isinstance(data, dict) else {}
     tools = data if isinstance(data, list) else [{"type": "function", "function": {"name": "f", **parameters}}]
     wish = offered(msgspec.json.decode(json.dumps(tools), type=list[ClientTool]), "auto")
-    return [made.told for made in CallerTools(wish.functions).as_tools()]
+    return [made.description for made in CallerTools(wish.functions).as_tools()]
 
 
 def openapi(data: Any) -> object:

@@ -119,6 +119,7 @@ def test_failure_names_cause_and_line(tmp_path: Path) -> None:
         (["eval", "README.md"], "line 1: not a sample"),
         (["eval", "questions", "--split", "nonsense"], "no samples in split 'nonsense'"),
         (["eval", "questions", "--limit", "-2"], "--limit must be 1 or more"),
+        (["ask", "What?", "--method-seconds", "-1", "--model", "scripted:x"], "--method-seconds must be 0 or more"),
         (["ask", "What?", "--model", "scripted:README.md", "--trace", "none/t"], "there is no directory none"),
     ],
 )

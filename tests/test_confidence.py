@@ -267,7 +267,7 @@ TRUTHS = {"is_big('ant')": 0.02, "is_big('bee')": 0.45, "is_big('cow')": 0.61}
 def test_answer_hangs_on_its_least_sure_decisive_value() -> None:
     found = verify(run(COUNT, Judge(TRUTHS)).trace)
     text = "The answer hangs most on is_big('bee') → False (line 3, 55% sure): with True it would be 2."
-    assert found.told_hangs_on == text
+    assert found.hangs_on_text == text
     assert [flip.step.call for flip in found.flips] == ["is_big('bee')", "is_big('cow')", "is_big('ant')"]
     data = verify_data(found)["hangs_on"]
     assert data["told"] == text
@@ -282,7 +282,7 @@ def test_answer_does_not_hang_on_values_without_effect() -> None:
         ("is_big('bee')", "changes"),
         ("is_big('cow')", "keeps"),
     ]
-    assert found.told_hangs_on == (
+    assert found.hangs_on_text == (
         "The answer hangs on is_big('bee') → False (line 1, 55% sure): with True it would be True."
     )
 
@@ -296,20 +296,20 @@ def test_least_sure_values_are_tried_first() -> None:
 def test_label_is_replaced_by_its_likeliest_alternative() -> None:
     program = "mood = mood_of('fine')\nanswer = 1 * (mood == 'good') + 2 * (mood == 'bad') + 3 * (mood == 'mixed')"
     lm = Certain((' "', {}), ("good", {"good": 0.5, "mixed": 0.4, "bad": 0.1}), ('"', {}))
-    text = verify(run(program, lm).trace).told_hangs_on
+    text = verify(run(program, lm).trace).hangs_on_text
     assert text == "The answer hangs on mood_of('fine') → 'good' (line 1, 50% sure): with 'mixed' it would be 3."
 
 
 def test_without_log_probabilities_no_confidence_is_shown() -> None:
     values = {"is_big('ant')": False, "is_big('bee')": False, "is_big('cow')": True}
-    text = verify(run(COUNT, values).trace).told_hangs_on
+    text = verify(run(COUNT, values).trace).hangs_on_text
     assert text == "The answer hangs on is_big('ant') → False (line 3) and 2 other values: with True it would be 2."
-    assert verify(run("answer = sum(range(5))").trace).told_hangs_on == ""
+    assert verify(run("answer = sum(range(5))").trace).hangs_on_text == ""
 
 
 def test_flip_that_leaves_no_answer_is_reported() -> None:
     program = "if is_big('cow'):\n    answer = 6 * 7\nelse:\n    raise ValueError('too small')"
-    text = verify(run(program, Judge(TRUTHS)).trace).told_hangs_on
+    text = verify(run(program, Judge(TRUTHS)).trace).hangs_on_text
     assert text.endswith("(line 1, 61% sure): with False there would be no answer.")
 
 

@@ -125,17 +125,17 @@ def test_comparison_of_numbers(answer: Any, target: Any, same: bool) -> None:
 
 def test_evaluation_ends_early_only_if_nothing_ran() -> None:
     stop = EarlyStop()
-    stop.hear(None)
+    stop.note(None)
     for _ in range(10):
-        stop.hear(LMError("gone"))  # after a sample that ran, failures do not end the evaluation
+        stop.note(LMError("gone"))  # after a sample that ran, failures do not end the evaluation
     stop = EarlyStop()
     for _ in range(10):
-        stop.hear(ValueError("a bad sample"))
+        stop.note(ValueError("a bad sample"))
     stop = EarlyStop()
-    stop.hear(LMError("gone"))
-    stop.hear(LMError("gone"))
+    stop.note(LMError("gone"))
+    stop.note(LMError("gone"))
     with pytest.raises(LMError, match="gone"):
-        stop.hear(LMError("gone"))
+        stop.note(LMError("gone"))
 
 
 def test_bad_replies_are_errors_with_their_line(tmp_path: Path) -> None:

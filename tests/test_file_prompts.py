@@ -30,7 +30,7 @@ CONTENTS = {
 
 
 def description_of(path: Path, **options: object) -> str:
-    return asyncio.run(files_of([path], RunOptions(**options))).told  # type: ignore[arg-type]
+    return asyncio.run(files_of([path], RunOptions(**options))).description  # type: ignore[arg-type]
 
 
 def outside_fences(text: str) -> list[str]:

@@ -297,8 +297,8 @@ def test_the_preview_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "wide.csv").write_text(f"{header}\n" + f"{row}\n" * 20)
     for packages in ([], ["pandas"]):
         found = asyncio.run(files_of([tmp_path / "wide.csv"], RunOptions(packages=packages)))
-        assert "and 2950 more" in found.told
-        assert len(found.told) < 8000
+        assert "and 2950 more" in found.description
+        assert len(found.description) < 8000
 
 
 def test_files_in_each_tier(tmp_path: Path) -> None:

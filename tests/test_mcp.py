@@ -418,9 +418,9 @@ def tools() -> Iterator[list[Tool]]:
 
 def test_tools_are_described_with_their_signature(tools: list[Tool]) -> None:
     named = {one.name: one for one in tools}
-    assert named["price_of"].told.startswith("def price_of(item: str, count: int | None = None):")
-    assert "The price of so many of an item." in named["price_of"].told
-    assert "Gives int | float" in named["price_of"].told
+    assert named["price_of"].description.startswith("def price_of(item: str, count: int | None = None):")
+    assert "The price of so many of an item." in named["price_of"].description
+    assert "Gives int | float" in named["price_of"].description
     assert not named["price_of"].has_effect
     assert named["buy"].has_effect
     assert "print" not in named and "Shop_Co_print" in named
@@ -537,9 +537,9 @@ def test_hostile_names_and_schemas_are_treated_as_data() -> None:
         assert all(name.isidentifier() for name in names)
         assert "eval" not in names and "loops" not in names and "hostile_loops" in names
         for one in tools:
-            assert "\x1b" not in one.told
-            assert one.told.count('"""') == 2
-            assert len(one.told) < 20_000
+            assert "\x1b" not in one.description
+            assert one.description.count('"""') == 2
+            assert len(one.description) < 20_000
         result = run("answer = [slow(), hostile({'a b': 1}), lambda_('x', _1=2)]", tools=tools)
         assert result.answer == ["a" * 60 + "!", "{'a b': 1}", "{'class': 'x', '1': 2}"]
 

@@ -258,7 +258,7 @@ def test_bbeh_report_includes_published_results(tmp_path: Path) -> None:
 def test_adjusted_harmonic_mean_adds_one_to_accuracies() -> None:
     scores = [score("bbeh_a", n, "coc", "right" if n < 3 else "wrong") for n in range(10)]
     scores += [score("bbeh_b", n, "coc", "wrong") for n in range(30)]
-    averages = {row.name: row.ours["coc"] for row in Summary(scores).averages()}
+    averages = {row.name: row.measured["coc"] for row in Summary(scores).averages()}
     assert averages["micro average"] == pytest.approx((7.5, 4.16), abs=0.01)
     mean = averages["adjusted harmonic mean"]
     assert mean is not None

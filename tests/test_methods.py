@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
@@ -19,7 +20,7 @@ from chainofcode import Answer, Completion, Limits, LMError, Message, Program, S
 from chainofcode.emulator.table import normal_text
 from chainofcode.evals import is_same
 from chainofcode.lm import Around
-from chainofcode.methods import METHODS, compose
+from chainofcode.methods import METHODS, asolve, compose
 from chainofcode.methods.multiple_choice import chosen, options_in
 from chainofcode.methods.prompting import answer_in
 from chainofcode.methods.react import NEXT_ACTION
@@ -452,6 +453,45 @@ def test_wall_clock_limit_does_not_lead_to_a_fallback() -> None:
     result = with_fallbacks(model("```python\nwhile True: pass\n```"), limits=limits)
     ended = [event for event in result.trace.events if isinstance(event, Answer)]
     assert [(answer.reason, answer.then) for answer in ended] == [("limit:wall", "")]
+
+
+async def never(pause: Any) -> Any:
+    await asyncio.sleep(60)
+
+
+class SlowToWrite(ScriptedLM):
+    """A model that takes a minute to write a program, and answers at once without one."""
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Any:
+        if 'starts with "A:"' not in messages[0].content:
+            await asyncio.sleep(60)
+        return await super().complete(messages, **options)
+
+
+@pytest.mark.parametrize("is_slow_to_write", [False, True])
+def test_method_that_takes_too_long_leads_to_the_quickest_one(is_slow_to_write: bool) -> None:
+    lm = SlowToWrite(lambda messages: "A: 5") if is_slow_to_write else model(HOLE, direct="A: 5")
+    method = compose("coc", repairs=1, fallback=True, seconds=0.5)
+    result = solve("How heavy?", lm, emulator=None if is_slow_to_write else never, method=method)
+    assert result.answer == "5"
+    assert outcomes(result) == [("limit:method", "direct"), ("answered", "")]
+    first = next(event for event in result.trace.events if isinstance(event, Answer))
+    assert first.error is not None and first.error.message == "coc took over 0.5 seconds"
+    assert is_slow_to_write or any(isinstance(event, Program) for event in result.trace.events)
+
+
+def test_time_limit_without_a_fallback_ends_the_run() -> None:
+    result = solve("How heavy?", model(HOLE), emulator=never, method=compose("coc", seconds=0.5))
+    assert outcomes(result) == [("limit:method", "")]
+
+
+def test_time_limit_of_a_method_keeps_the_cancellation_of_the_caller() -> None:
+    async def cancelled() -> None:
+        slow = asolve("How heavy?", model(HOLE), emulator=never, method=compose("coc", fallback=True, seconds=30))
+        await asyncio.wait_for(slow, 0.5)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancelled())
 
 
 # --- the paper's semantics ----------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ async def served(store: PostgresStore, settings: ServerSettings, log: io.StringI
         )
         intake = Intake(settings, store, runs, models, ledger)
         assert runs.peers is not None
-        async with runs.peers.open(store, runs, Resuming(intake, server_log).take_up):
+        async with runs.peers.open(store, runs, Resuming(intake, server_log).start_claimed):
             yield intake
 
 

@@ -163,7 +163,7 @@ def test_descriptions_for_the_model(tmp_path: Path) -> None:
     made = {one.name: one for one in tools(document(tmp_path, "http://127.0.0.1:1/v1"))}
     assert list(made) == ["listPets", "addPet", "get_pet", "has_pet", "delete_pets_pet_id"]
     assert [one.has_effect for one in made.values()] == [False, True, False, False, True]
-    description = made["listPets"].told
+    description = made["listPets"].description
     assert description.startswith(
         "def listPets(limit: int | None = None, tag: list[str] | None = None, id: list[int] | None"
     )
@@ -171,9 +171,9 @@ def test_descriptions_for_the_model(tmp_path: Path) -> None:
     assert "All pets.\nGives [{'id': int, 'name': str, 'friends': " in description
     assert "limit: how many at most" in description
     assert "Host" not in description
-    added = made["addPet"].told.replace("typing.", "")
+    added = made["addPet"].description.replace("typing.", "")
     assert added.startswith("def addPet(name: str, friends: list[dict[str, Any]] | None = None, weight:")
-    assert made["get_pet"].told.startswith("def get_pet(pet_id: str | int):")
+    assert made["get_pet"].description.startswith("def get_pet(pet_id: str | int):")
     with serving([]) as server:
         lm = ScriptedLM(["```python\nanswer = len(listPets())\n```"])
         assert solve("How many?", lm, tools=tools(document(tmp_path, server.url))).answer == 0
@@ -586,7 +586,7 @@ def test_recursive_schemas_are_bounded(tmp_path: Path) -> None:
     started = time.monotonic()
     made = tools(path)
     assert len(made) == 420
-    assert sum(len(one.told) for one in made) < 1_000_000
+    assert sum(len(one.description) for one in made) < 1_000_000
     assert time.monotonic() - started < 20
 
 
@@ -629,7 +629,7 @@ def test_expanding_documents_are_bounded(tmp_path: Path) -> None:
     made = tools(path)
     assert time.monotonic() - started < 10
     assert "get_e" in [one.name for one in made]
-    assert len(Toolbox.of(made).told) < 10_000
+    assert len(Toolbox.of(made).descriptions) < 10_000
     path.write_text(path.read_text().replace("{v0}", "{v0}" * 500))
     with pytest.raises(InputError, match="is not a URL"):
         tools(path)
@@ -640,9 +640,9 @@ def test_descriptions_of_many_tools_are_bounded() -> None:
     space: dict[str, Any] = {}
     exec(f"def wide({names}): 'Wide.'", space)
     many = [Tool(f"wide{n}", space["wide"]) for n in range(500)]
-    assert len(many[0].told) < 9000
-    assert "Wide." in many[0].told
-    assert len(Toolbox.of(many).told) < 600_000
+    assert len(many[0].description) < 9000
+    assert "Wide." in many[0].description
+    assert len(Toolbox.of(many).descriptions) < 600_000
 
 
 def test_names(tmp_path: Path) -> None:
@@ -661,7 +661,7 @@ def test_names(tmp_path: Path) -> None:
     path = document(tmp_path, "http://127.0.0.1:1", paths=paths)
     made = rest_tools([(path, None)], {}, notes.append)
     assert [one.name for one in made] == ["get_a", "a_b", "put_a", "import_", "_2fa", "put_b", "get_c_class"]
-    description = made[-1].told.replace("typing.", "")
+    description = made[-1].description.replace("typing.", "")
     assert description.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
         "'lost' in its path is not a declared parameter", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
@@ -674,7 +674,7 @@ def test_yaml(tmp_path: Path) -> None:
     path = tmp_path / "pets.yaml"
     path.write_text(yaml.safe_dump(json.loads(json.dumps(PETS))).replace("'200':", "200:"))
     assert len(tools(path, "http://127.0.0.1:1")) == 5
-    assert "Gives [{" in tools(path, "http://127.0.0.1:1")[0].told
+    assert "Gives [{" in tools(path, "http://127.0.0.1:1")[0].description
     bomb = ["x0: &a0 [lollol]", *(f"x{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))]
     for text in ("openapi: 3.1.0\npaths: &a\n  /x: *a\n", "\n".join([*bomb, "openapi: *a8", "paths: {}"])):
         path.write_text(text)

@@ -372,9 +372,9 @@ def test_different_step_drops_recorded_steps_but_no_request() -> None:
     continued = Continuation(trace)
     assert continued.is_recorded(trace.header) and continued.is_recorded(program) and continued.is_recorded(first)
     new = Call(prompt="new", reply="r")
-    assert not continued.is_recorded(new) and not continued.is_parting
+    assert not continued.is_recorded(new) and not continued.has_diverged
     other = Step(number=2, by="lm", statement=9, line=9, call="other()")
-    assert not continued.is_recorded(other) and continued.is_parting
+    assert not continued.is_recorded(other) and continued.has_diverged
     continued.part()
     assert continued.events == [program, first, paid, new]
     assert continued.is_recorded(paid) and not continued.is_recorded(rest[0])

@@ -56,7 +56,7 @@ class _Survey:
     skipped: dict[int, str] = field(default_factory=dict)
     error: Failure | None = None
 
-    def hear(self, signal: Signal) -> None:
+    def note(self, signal: Signal) -> None:
         """Note a report. Raises ProgramError if the source is not a program."""
         match signal:
             case ProgramParsed():
@@ -91,12 +91,12 @@ async def aexplain(
             raise InputError("explaining a program runs it, including its side effects, so it needs a sandbox")
         session.survey([])
         async for signal in session:
-            survey.hear(signal)
+            survey.note(signal)
             if isinstance(signal, Ended):
                 break
             if isinstance(signal, Surveyed) and not await _go_on(session, survey, as_emulator(emulator)):
                 break
-    calls = sorted(_expected(survey), key=lambda one: (one.round or _MAX_ROUNDS, one.line))
+    calls = sorted(_expected(survey), key=lambda call: (call.round or _MAX_ROUNDS, call.line))
     return Explanation(tuple(calls), survey.error)
 
 
@@ -121,9 +121,9 @@ async def _value(paused: Paused, survey: _Survey, emulator: Emulator) -> dict[st
         )
     except (EmulationError, ValueFormatError):
         return None
-    told: dict[str, Any] = {"kind": "call", "text": paused.text, "args": paused.args, "kwargs": paused.kwargs}
-    told |= {"known_by": paused.known_by, "statement": paused.statement}
-    return {**told, "reply": {"value": encode(answered.value), "once": answered.is_once}}
+    request: dict[str, Any] = {"kind": "call", "text": paused.text, "args": paused.args, "kwargs": paused.kwargs}
+    request |= {"known_by": paused.known_by, "statement": paused.statement}
+    return {**request, "reply": {"value": encode(answered.value), "once": answered.is_once}}
 
 
 def _expected(survey: _Survey) -> Iterator[Expected]:

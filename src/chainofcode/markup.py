@@ -53,16 +53,16 @@ def _attempt(events: list[Kept], page: Page) -> Iterator[str]:
             yield _row(event, program)
     last = events[-1]
     if isinstance(last, Answer) and last.then:
-        told = _text(" ".join(page.turn(last)))
-        yield f'<tr style="background:transparent"><td colspan="4" style="{_CELL};{_DIM}">{told}</td></tr>'
+        text = _text(" ".join(page.turn(last)))
+        yield f'<tr style="background:transparent"><td colspan="4" style="{_CELL};{_DIM}">{text}</td></tr>'
 
 
 def _row(step: Step, program: Program) -> str:
     source = program.first_line(step.statement) if 0 <= step.statement < len(program.statements) else ""
     tint = _TINTS.get(step.by, _TINTS["python"])
-    who = f'<span style="background:{tint};border-radius:3px;padding:0 .35em">{GUTTER[step.by]}</span>'
-    cells = [(str(step.line), _DIM), (who, ""), (_text(cut(source, 80)), ""), (_text(what(step, 160)), "")]
-    made = "".join(f'<td style="{_CELL};{style}">{told}</td>' for told, style in cells)
+    actor = f'<span style="background:{tint};border-radius:3px;padding:0 .35em">{GUTTER[step.by]}</span>'
+    cells = [(str(step.line), _DIM), (actor, ""), (_text(cut(source, 80)), ""), (_text(what(step, 160)), "")]
+    made = "".join(f'<td style="{_CELL};{style}">{text}</td>' for text, style in cells)
     return f'<tr style="background:transparent">{made}</tr>'
 
 

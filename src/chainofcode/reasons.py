@@ -16,6 +16,7 @@ class Reason(StrEnum):
     CPU_LIMIT = "limit:cpu"
     RUN_LIMIT = "limit:run"
     WALL_LIMIT = "limit:wall"
+    METHOD_LIMIT = "limit:method"  # the method took too long; a quicker one may answer
     MEMORY_LIMIT = "limit:memory"
     OUTPUT_LIMIT = "limit:output"
     FRAME_LIMIT = "limit:frame"
@@ -58,6 +59,7 @@ _BY_CHANCE = frozenset(
     {
         Reason.RUN_LIMIT,
         Reason.WALL_LIMIT,
+        Reason.METHOD_LIMIT,
         Reason.CPU_LIMIT,
         Reason.MEMORY_LIMIT,
         Reason.PROCESSES_LIMIT,

@@ -72,10 +72,10 @@ class Page:
 
     def turn(self, answer: Answer) -> Iterator[str]:
         """The end of an attempt that another one followed."""
-        said = f"answer {cut(plain(answer.text), 60)}" if answer.is_answered else answer.reason
+        outcome = f"answer {cut(plain(answer.text), 60)}" if answer.is_answered else answer.reason
         why = f": {plain(answer.error.message)}" if answer.error is not None else ""
         then = cut(plain(answer.then), self.width // 2)
-        yield self._paint("bold", cut(f"   ↓  {said}{why}", self.width - _columns(then) - 4)) + f" → {then}"
+        yield self._paint("bold", cut(f"   ↓  {outcome}{why}", self.width - _columns(then) - 4)) + f" → {then}"
 
     def answer(self, answer: Answer) -> Iterator[str]:
         if answer.is_answered:
@@ -182,8 +182,8 @@ def _calls(trace: Trace) -> str:
     counts = {"ahead": hows.count("ahead"), "wasted": trace.wasted, "batched": hows.count("batched")}
     counts["cached"] = hows.count("cached")
     counts["shared"], counts["unsettled"] = hows.count("shared"), trace.unsettled
-    told = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
-    return count(trace.lm_calls, "LM call") + (f" ({told})" if told else "")
+    details = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    return count(trace.lm_calls, "LM call") + (f" ({details})" if details else "")
 
 
 def _marks(step: Step) -> list[str]:

@@ -235,8 +235,8 @@ class Trace:
     @property
     def edited(self) -> list[str]:
         """The changes to the recorded run, if this is a what-if."""
-        told = self.settings.get("edited")
-        return [str(change) for change in told] if isinstance(told, list) else []
+        edits = self.settings.get("edited")
+        return [str(change) for change in edits] if isinstance(edits, list) else []
 
     @property
     def steps(self) -> list[Step]:

@@ -43,8 +43,8 @@ class ArtifactsAction(argparse.Action):
 
 def keep_artifacts(result: Result, given: argparse.Namespace, *, is_quiet: bool = False) -> None:
     """Write artifacts to `--artifacts`, or next to the trace, and list them on standard error."""
-    beside = Path(f"{given.trace}.files") if given.trace else None
-    directory: Path | None = given.artifacts or beside
+    next_to_trace = Path(f"{given.trace}.files") if given.trace else None
+    directory: Path | None = given.artifacts or next_to_trace
     written = write(result.artifacts, directory) if directory is not None and result.artifacts else {}
     if is_quiet:
         return

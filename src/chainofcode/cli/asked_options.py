@@ -36,22 +36,22 @@ _USUAL = {"method": "coc", "language": "auto", "repairs": 2, "votes": 1, "value_
 
 def asked_options(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of a command that its trace records: those that differ from the defaults."""
-    asked = {name: getattr(given, name, None) for name in _KINDS}
+    values = {name: getattr(given, name, None) for name in _KINDS}
     return {
         name: value
-        for name, value in asked.items()
+        for name, value in values.items()
         if value is not None and value is not False and value != _USUAL.get(name)
     }
 
 
 def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any]) -> None:
     """Set the options of `coc resume` that the command line leaves out to those in the trace."""
-    told = trace.settings.get("asked")
-    asked = dict(told) if isinstance(told, Mapping) else {}
-    if not given.model and not given.emulator and not isinstance(asked.get("emulator"), str):
-        asked.setdefault("model", next((call.model for call in trace.calls if call.model), None))
+    recorded = trace.settings.get("asked")
+    options = dict(recorded) if isinstance(recorded, Mapping) else {}
+    if not given.model and not given.emulator and not isinstance(options.get("emulator"), str):
+        options.setdefault("model", next((call.model for call in trace.calls if call.model), None))
     for name, kinds in _KINDS.items():
-        value = asked.get(name)
+        value = options.get(name)
         is_fitting = type(value) in kinds and not (name == "type" and str(value).endswith(".json"))
         if is_fitting and getattr(given, name) == usual.get(name):
             setattr(given, name, value)

@@ -21,7 +21,15 @@ from .artifact_output import keep_artifacts
 from .asked_options import asked_options
 from .hints import hints
 from .live import LiveDisplay
-from .method_options import add_answer_type, add_language, add_method, read_answer_type, read_language, read_method
+from .method_options import (
+    add_answer_type,
+    add_language,
+    add_method,
+    add_method_seconds,
+    read_answer_type,
+    read_language,
+    read_method,
+)
 from .model_options import add_cache, add_emulator, add_model, add_person, chosen_cache, chosen_layer, chosen_models
 from .query_options import asked_files
 from .run_options import add_options, chosen_sandbox, read_options
@@ -38,6 +46,7 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
     add_cache(parser)
     add_person(parser)
     add_method(parser)
+    add_method_seconds(parser)
     add_language(parser)
     add_answer_type(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the answer")

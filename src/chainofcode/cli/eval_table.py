@@ -139,7 +139,7 @@ def _print_means(scores: list[Score], width: int) -> None:
     print_lines(["", f"{count(len(summary.tasks), 'task')}, per cent ± standard error", ""])
     print_line(" " * width + "".join(f"{name:>24}" for name in (*heads, "without an answer")))
     for method in summary.methods:
-        cells = [shown(row.ours[method]) for row in averages]
+        cells = [shown(row.measured[method]) for row in averages]
         cells.append(f"{summary.unanswered(method):.1f}")
         print_line(fit(plain(method), width) + "".join(f"{cell:>24}" for cell in cells))
 
@@ -156,8 +156,8 @@ def _print_remarks(scores: list[Score], width: int, *, has_methods: bool) -> Non
 
 
 def _print_remark(score: Score, name: str, width: int) -> None:
-    said = score.answer if score.reason == Reason.ANSWERED else f"{score.reason}: {score.error}"
-    remark = cut(plain(said), 160)
+    outcome = score.answer if score.reason == Reason.ANSWERED else f"{score.reason}: {score.error}"
+    remark = cut(plain(outcome), 160)
     if score.targets and score.verdict != "right":
         remark += plain(f" (wanted {json.dumps(score.targets[0])})")
     if score.retries:

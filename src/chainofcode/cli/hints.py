@@ -49,8 +49,10 @@ def _exceeded_limit(code: str, given: argparse.Namespace) -> str | None:
 
 def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
     if which in LIMITS:
-        had = getattr(read_options(given).limits, LIMITS[which])
-        yield f"to raise the limit, use --limit {which}={had * _MORE:.15g}"
+        limit = getattr(read_options(given).limits, LIMITS[which])
+        yield f"to raise the limit, use --limit {which}={limit * _MORE:.15g}"
+    elif which == "method":
+        yield f"to allow more time, use --method-seconds {given.method_seconds * _MORE:g}"
     elif which in BUDGETS:
         yield f"to raise the budget, use --budget {which}=N"
 
@@ -110,9 +112,9 @@ def _read_hint(path: str, grant: str | None, granted: Sequence[str]) -> str:
 
 def _grant_over(path: str, granted: Sequence[str]) -> str | None:
     """The option --allow-read that covers a path."""
-    wanted = os.path.abspath(path)
+    absolute = os.path.abspath(path)
     for grant in granted:
         place = os.path.abspath(grant)
-        if wanted == place or wanted.startswith(f"{place}/"):
+        if absolute == place or absolute.startswith(f"{place}/"):
             return grant
     return None

@@ -30,7 +30,7 @@ class LiveDisplay:
 
     def __init__(self, stream: TextIO, *, is_quiet: bool = False, all_steps: bool = False) -> None:
         self._stream, self._is_quiet = stream, is_quiet
-        self._model = self._doing = ""
+        self._model = self._activity_text = ""
         self._bar = ProgressBar("weights")
         self._is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb" and not is_quiet
         size = shutil.get_terminal_size((100, 24))
@@ -39,7 +39,7 @@ class LiveDisplay:
         self._open = 0
         self._program: Program | None = None
         self._notes: dict[int, tuple[str, str]] = {}  # line → what ran it last, and the value
-        self._drawn = 0
+        self._drawn_lines = 0
         self._held: list[str] | None = None  # lines to print when the screen is free again
         self._lock = threading.Lock()
         self.begin()
@@ -86,13 +86,13 @@ class LiveDisplay:
         finally:
             with self._lock:
                 held, self._held = self._held, None
-                self._say_all(held or ())
+                self._write_all(held or ())
                 self._draw()
 
     def progress(self, done: int, total: int, source: str) -> None:
         """Show what a model does before its first reply: downloading, loading, reading its instructions."""
         if self._is_terminal:
-            self._doing = plain(self._activity(done, total, source))
+            self._activity_text = plain(self._activity(done, total, source))
         elif not self._is_quiet or total:
             self._bar(done, total, source)
 
@@ -109,10 +109,10 @@ class LiveDisplay:
                 case Call():
                     self._usage += event.usage
                     if self._program is None and not self._is_terminal:
-                        self._say(f"{plain(event.model)} replied in {event.seconds:.1f} s")
+                        self._write_line(f"{plain(event.model)} replied in {event.seconds:.1f} s")
                 case Program():
                     self._program = event
-                    self._say_all(self._page.notes(event))
+                    self._write_all(self._page.notes(event))
                 case Step():
                     self._step(event)
                 case Answer():
@@ -125,37 +125,37 @@ class LiveDisplay:
         if self._program is None:
             return
         if self._fits():
-            came = step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, self._width // 2)
+            shown_value = step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, self._width // 2)
             by = self._notes.get(step.line, ("", ""))[0]
             if not step.is_code or by not in ("lm", "tool"):  # values of the model stay visible
-                self._notes[step.line] = (step.by, came or self._notes.get(step.line, ("", ""))[1])
+                self._notes[step.line] = (step.by, shown_value or self._notes.get(step.line, ("", ""))[1])
         else:
-            self._say_all(self._page.next(self._program, step))
+            self._write_all(self._page.next(self._program, step))
 
     def _end(self, answer: Answer) -> None:
         if self._fits():
             self._erase()
-            self._say_all(self._listing())
-            self._drawn = 0
+            self._write_all(self._listing())
+            self._drawn_lines = 0
         elif self._program is not None:
-            self._say_all(self._page.rest(self._program))
+            self._write_all(self._page.rest(self._program))
         self._program = None
         self._notes.clear()
         if answer.then:
-            self._say_all(self._page.turn(answer))
+            self._write_all(self._page.turn(answer))
             return
         if not answer.is_answered:
-            self._say_all(self._page.answer(answer))
-        self._say(self._status(is_over=True))
+            self._write_all(self._page.answer(answer))
+        self._write_line(self._status(is_over=True))
         self._ended.set()
 
     def opened(self, number: int) -> None:
         with self._lock:
             self._open += number
             self._asked += max(number, 0)
-            self._doing = "" if number < 0 else self._doing
+            self._activity_text = "" if number < 0 else self._activity_text
             if not self._is_terminal and not self._is_quiet and self._asked == 1 and number > 0:
-                self._say(f"asking {self._model} …")
+                self._write_line(f"asking {self._model} …")
 
     # --- drawing ----------------------------------------------------------------------------------------------
 
@@ -171,10 +171,10 @@ class LiveDisplay:
         shown = []
         room = max(24, min(64, self._width // 2))
         for number, source in enumerate(self._lines(), 1):
-            by, came = self._notes.get(number, ("", ""))
+            by, shown_value = self._notes.get(number, ("", ""))
             mark = paint(by, GUTTER[by], self._page.colour) + "  " if by else "    "
             text = fit(plain(source.expandtabs(4)), room)
-            rest = cut(plain(came), self._width - room - 14)
+            rest = cut(plain(shown_value), self._width - room - 14)
             shown.append(f"{number:>4}  {mark}{text}  {rest}".rstrip())
         return shown
 
@@ -196,17 +196,17 @@ class LiveDisplay:
             return
         self._erase()
         frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
-        doing = "running" if self._program is not None else self._doing or "asking"
+        activity = "running" if self._program is not None else self._activity_text or "asking"
         lines = self._listing() if self._fits() else []
-        lines.append(cut(f"{frame} {doing}{self._status()[5:]}", self._width - 1))
+        lines.append(cut(f"{frame} {activity}{self._status()[5:]}", self._width - 1))
         write_lines(lines, self._stream)
-        self._drawn = len(lines)
+        self._drawn_lines = len(lines)
 
     def _erase(self) -> None:
-        erase_lines(self._drawn, self._stream)
-        self._drawn = 0
+        erase_lines(self._drawn_lines, self._stream)
+        self._drawn_lines = 0
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
         if self._held is not None:
             self._held.append(line)
             return
@@ -214,9 +214,9 @@ class LiveDisplay:
             self._erase()
         write_lines([line], self._stream)
 
-    def _say_all(self, lines: Iterable[str]) -> None:
+    def _write_all(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self._say(line)
+            self._write_line(line)
 
     def _tick(self, ended: threading.Event) -> None:
         while not ended.wait(_TICK_SECONDS):

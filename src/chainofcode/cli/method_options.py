@@ -13,6 +13,8 @@ from ..methods.queries import are_large_tables, needs_sql
 from .parser import check_range, option_group
 from .terminal import note, read_text
 
+_METHOD_SECONDS = 600.0  # as long as a person may want to wait
+
 
 def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
     options = option_group(parser, "Method options")
@@ -44,6 +46,17 @@ def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> No
         "--critique",
         action="store_true",
         help="let the model review the program and its trace before the answer is accepted",
+    )
+
+
+def add_method_seconds(parser: argparse.ArgumentParser) -> None:
+    options = option_group(parser, "Method options")
+    options.add_argument(
+        "--method-seconds",
+        metavar="S",
+        type=float,
+        default=_METHOD_SECONDS,
+        help=f"end a method after S seconds, and try the quickest one instead ({_METHOD_SECONDS:g}; 0: no limit)",
     )
 
 
@@ -85,6 +98,8 @@ def _is_better_in_sql(given: argparse.Namespace) -> bool:
 def read_method(given: argparse.Namespace) -> Ways:
     for option, least in (("shots", 0), ("repairs", 0), ("votes", 1), ("value-votes", 1)):
         check_range(given, option, least)
+    if hasattr(given, "method_seconds"):
+        check_range(given, "method-seconds", 0)
     method = compose(
         given.method,
         repairs=given.repairs,
@@ -92,6 +107,7 @@ def read_method(given: argparse.Namespace) -> Ways:
         fallback=not given.no_fallback,
         votes=given.votes,
         doubts=doubts,
+        seconds=getattr(given, "method_seconds", 0) or None,  # coc eval has no limit
     )
     examples = read_text(given.examples) if given.examples else None
     return Ways(method=method, shots=given.shots, examples=examples, value_votes=given.value_votes, think=given.think)

@@ -113,13 +113,13 @@ def chosen_layer(
     `screen` is entered while the user is asked.
     """
 
-    async def asked(question: Question) -> str | None:
+    async def ask_user(question: Question) -> str | None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
         with screen():
             return await ask_in_terminal(str(question))
 
-    return cache if given.ask_me is None else AskMe(given.ask_me, asked, cache)
+    return cache if given.ask_me is None else AskMe(given.ask_me, ask_user, cache)
 
 
 def add_emulator(parser: argparse.ArgumentParser) -> None:

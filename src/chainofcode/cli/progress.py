@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
+from collections.abc import Callable
 
 from .terminal import note, overwrite_line, write_lines
 
-_BAR = 30
+_BAR = 20
 _SILENCE_SECONDS = 10  # between lines, without a terminal
+_SPEED_SECONDS = 10  # over which the speed is the mean
 
 
 class BatchProgress:
@@ -28,31 +31,53 @@ class BatchProgress:
 
 
 class ProgressBar:
-    """Progress of a download: a bar in a terminal, elsewhere a line from time to time."""
+    """Progress of a download, with speed and time left: a bar in a terminal, elsewhere a line from time to time."""
 
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._started = time.monotonic()
-        self._shown_at = 0.0
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what, self._clock = what, clock
+        self._shown_at = float(-_SILENCE_SECONDS)
+        self._recent: deque[tuple[float, int]] = deque()  # time and bytes, of the last seconds
 
     def __call__(self, done: int, total: int, source: str) -> None:
         if total == 0:  # the amount of work is unknown
             note(source)
             return
-        now = time.monotonic()
+        text, now = self.text(done, total, source), self._clock()
         is_terminal, is_end = sys.stderr.isatty(), done >= total
         if not is_end and now - self._shown_at < (0.1 if is_terminal else _SILENCE_SECONDS):
             return
         self._shown_at = now
         if is_terminal:
-            overwrite_line(self.text(done, total, source), sys.stderr, is_last=is_end)
+            overwrite_line(text, sys.stderr, is_last=is_end)
         else:
             write_lines([f"{self._what}: {self._numbers(done, total, source)}"], sys.stderr)
 
     def text(self, done: int, total: int, source: str) -> str:
+        """Take note of the progress, and return it as a line with a bar."""
+        self._add(self._clock(), done)
         filled = _BAR * done // total
         return f"{self._what} {'█' * filled}{'░' * (_BAR - filled)} {self._numbers(done, total, source)}"
 
+    def _add(self, now: float, done: int) -> None:
+        if self._recent and done < self._recent[-1][1]:  # another source starts again
+            self._recent.clear()
+        self._recent.append((now, done))
+        while now - self._recent[0][0] > _SPEED_SECONDS:
+            self._recent.popleft()
+
     def _numbers(self, done: int, total: int, source: str) -> str:
-        seconds = time.monotonic() - self._started
-        return f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {source}, {seconds:.0f} s"
+        (began, first), (now, last) = self._recent[0], self._recent[-1]
+        speed = (last - first) / (now - began) if now > began else 0.0
+        numbers = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {source}"
+        if not speed or done >= total:
+            return numbers
+        return f"{numbers}, {speed / 1e6:,.1f} MB/s, {in_time((total - done) / speed)} left"
+
+
+def in_time(seconds: float) -> str:
+    """A duration to the second: 42 s, 3 min 5 s, 2 h 10 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{rest} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

@@ -77,22 +77,22 @@ async def _run(
         if given.json:
             print_json(score.data)
         else:
-            print_line(_told(score))
+            print_line(_score_line(score))
     return scores
 
 
-def _told(score: QueryScore) -> str:
-    ours = score.reason if score.score is None else f"{score.score:.3f}"
-    theirs = [_published(score.published[name]) for name in SYSTEMS]
+def _score_line(score: QueryScore) -> str:
+    measured = score.reason if score.score is None else f"{score.score:.3f}"
+    published = [_published(score.published[name]) for name in SYSTEMS]
     numbers = (f"{score.calls:,}", f"{score.tokens:,}", f"{score.seconds:.1f}")
-    return _line(score.name, _METRICS[score.metric], ours, *numbers, *theirs)
+    return _line(score.name, _METRICS[score.metric], measured, *numbers, *published)
 
 
-def _published(told: Any) -> str:
+def _published(score: Any) -> str:
     """Return the published score of a system, its tokens in thousands, and its seconds."""
-    if told["score"] is None:
+    if score["score"] is None:
         return "–"
-    return f"{told['score']:.3f} {(told['tokens'] or 0) / 1000:,.0f}k {told['seconds'] or 0:.0f}s"
+    return f"{score['score']:.3f} {(score['tokens'] or 0) / 1000:,.0f}k {score['seconds'] or 0:.0f}s"
 
 
 def _line(*cells: str) -> str:

@@ -26,7 +26,7 @@ from ..engine.journal import Journal, remove_journal
 from ..errors import ChainOfCodeError, InputError
 from ..platforms import drop_typed, read_stream, read_whole
 from ..reasons import Reason
-from ..render import Page, for_terminal, plain
+from ..render import Page, cut, for_terminal, plain
 from ..sandbox.frames import Failure
 from ..trace import Answer, Event, Step, Trace
 
@@ -92,7 +92,7 @@ def print_json(data: object) -> None:
 
 
 def _escaped(text: str) -> str:
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in text)
 
 
 def print_result(text: str) -> None:
@@ -111,8 +111,9 @@ def write_lines(lines: Iterable[str], stream: TextIO) -> None:
 
 
 def overwrite_line(line: str, stream: TextIO, *, is_last: bool = False) -> None:
-    """Overwrite the current line of a terminal."""
-    stream.write(f"\r{plain(line)}\x1b[K" + ("\n" if is_last else ""))
+    """Overwrite the current line of a terminal, cut to its width."""
+    shown = cut(plain(line), shutil.get_terminal_size().columns - 1)
+    stream.write(f"\r{shown}\x1b[K" + ("\n" if is_last else ""))
     stream.flush()
 
 
@@ -217,17 +218,17 @@ def write_trace(trace: Trace, path: Path, least_events: int = 0) -> None:
 def result_data(result: Result) -> dict[str, Any]:
     """A result as a JSON object."""
     answer = result.trace.answer or Answer(Reason.GUEST_DIED)
-    hows = Counter(step.how for step in result.trace.steps)
+    step_counts = Counter(step.how for step in result.trace.steps)
     data: dict[str, Any] = {
         "answer": answer.text if answer.is_answered else None,
         "value": answer.value,
         "reason": answer.reason,
         "steps": len(result.trace.steps),
         "lm_calls": result.trace.lm_calls,
-        "ahead": hows["ahead"],
-        "shared": hows["shared"],
-        "batched": hows["batched"],
-        "cached": hows["cached"] + sum(call.is_cached for call in result.trace.calls),
+        "ahead": step_counts["ahead"],
+        "shared": step_counts["shared"],
+        "batched": step_counts["batched"],
+        "cached": step_counts["cached"] + sum(call.is_cached for call in result.trace.calls),
         "wasted": result.trace.wasted,
         "seconds": round(answer.seconds, 6),
         "sandbox": answer.sandbox,

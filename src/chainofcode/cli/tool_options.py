@@ -109,7 +109,7 @@ def _operations(given: Sequence[str]) -> list[Tool]:
     from ..emulator.rest import rest_tools  # late: it imports a TLS library
 
     named = [_WITH_BASE.fullmatch(text) or text for text in given]
-    documents = [(Path(one), None) if isinstance(one, str) else (Path(one[1]), one[2]) for one in named]
+    documents = [(Path(match), None) if isinstance(match, str) else (Path(match[1]), match[2]) for match in named]
     return rest_tools(documents, os.environ, note)
 
 

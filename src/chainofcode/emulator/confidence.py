@@ -32,17 +32,17 @@ _SURE = 0.75
 _MAX_SOURCE_CHARS = 50_000  # of a program that is searched for comparisons
 
 
-def distribution(reply: Completion, key: str, candidates: Sequence[str], said: str = "") -> dict[str, float]:
+def distribution(reply: Completion, key: str, candidates: Sequence[str], value: str = "") -> dict[str, float]:
     """Return the probability of each candidate as the value of a key, in a reply that is a JSON object.
 
-    Candidates are values as JSON, and so is `said`, the value read from the reply; candidates without probability are
+    Candidates are values as JSON, and so is `value`, the value read from the reply; candidates without probability are
     left out. At each token, the probability of every alternative goes to the candidates that agree with it and with the
-    reply up to there. Empty if the tokens do not contain `said`.
+    reply up to there. Empty if the tokens do not contain `value`.
     """
     # Search the tokens, not the reply: they may contain more text (thoughts), or other text (halves of a character).
     # The last match counts, as in JSON with the same key twice.
     text = "".join(token.text for token in reply.tokens)
-    *_, start = [-1, *(found.end() for found in re.finditer(rf'"{re.escape(key)}"\s*:\s*(?={re.escape(said)})', text))]
+    *_, start = [-1, *(found.end() for found in re.finditer(rf'"{re.escape(key)}"\s*:\s*(?={re.escape(value)})', text))]
     if start < 0:
         return {}
     tokens = _from(reply.tokens, start)

@@ -81,5 +81,5 @@ def read_yaml(text: str) -> Any:
     try:
         return yaml.load(text, Once)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        told = " ".join(str(error).split())[:300]
-        raise ValueError(told or "it is nested too deep") from None
+        message = " ".join(str(error).split())[:300]
+        raise ValueError(message or "it is nested too deep") from None

@@ -163,9 +163,9 @@ def identifier(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def free(taken: Mapping[str, object], *wishes: str) -> str:
+def free(taken: Mapping[str, object], *proposed: str) -> str:
     """Return the first proposed name that a program can call and that is not taken."""
-    names = [identifier(wish) for wish in wishes if re.search("[0-9A-Za-z]", wish)]
+    names = [identifier(name) for name in proposed if re.search("[0-9A-Za-z]", name)]
     for name in names:
         if name not in taken and not hasattr(builtins, name):
             return name
@@ -173,4 +173,4 @@ def free(taken: Mapping[str, object], *wishes: str) -> str:
 
 
 def unused(taken: Mapping[str, object], name: str) -> str:
-    return next(one for one in [name, *(f"{name}_{n}" for n in range(2, 1000))] if one not in taken)
+    return next(candidate for candidate in [name, *(f"{name}_{n}" for n in range(2, 1000))] if candidate not in taken)

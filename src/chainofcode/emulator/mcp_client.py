@@ -157,8 +157,8 @@ class _Connection:
 
     def _listen(self, fd: int) -> None:
         """Keep the end of standard error: it may explain why the server failed."""
-        with os.fdopen(fd, "rb", buffering=0) as said:
-            while data := said.read(1 << 16):
+        with os.fdopen(fd, "rb", buffering=0) as stream:
+            while data := stream.read(1 << 16):
                 self._last_words = (self._last_words + data)[-_MAX_LAST_WORDS:]
 
     def _why(self) -> str:
@@ -166,8 +166,8 @@ class _Connection:
         if task is None or not task.done():
             return f"the server did not answer within {self._start_seconds:g} s"
         error = None if task.cancelled() else task.exception()
-        said = self._last_words.decode(errors="replace").strip().split("\n")[-1]
-        return (self._breach() or _told(error)) + (f" (stderr: {said[:300]})" if said else "")
+        last_line = self._last_words.decode(errors="replace").strip().split("\n")[-1]
+        return (self._breach() or _cause(error)) + (f" (stderr: {last_line[:300]})" if last_line else "")
 
     def _breach(self) -> str:
         return self._process.breach if self._process is not None else ""
@@ -209,7 +209,7 @@ class _Connection:
         except MCPFailure:
             raise
         except Exception as error:  # from the server or the SDK
-            raise MCPFailure(self._breach() or _told(error)) from None
+            raise MCPFailure(self._breach() or _cause(error)) from None
         finally:
             call.cancel()  # the SDK notifies the server
 
@@ -269,7 +269,7 @@ def _words(server: str) -> list[str]:
     return words
 
 
-def _told(error: BaseException | None) -> str:
+def _cause(error: BaseException | None) -> str:
     """Return the first cause of an error in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
@@ -298,14 +298,16 @@ def _tools(
     if sum(map(len, listed)) > MAX_TOOLS:
         raise InputError(f"the MCP servers have {sum(map(len, listed)):,} tools; {MAX_TOOLS} are allowed")
     for connection, found in zip(connections, listed, strict=True):
-        for one in found:
-            name = free(dict.fromkeys([*taken, *tools]), one.name, f"{connection.name}_{one.name}", f"{one.name}_tool")
+        for tool in found:
+            name = free(
+                dict.fromkeys([*taken, *tools]), tool.name, f"{connection.name}_{tool.name}", f"{tool.name}_tool"
+            )
             try:
-                spec = _Spec.of(one)
+                spec = _Spec.of(tool)
             except RecursionError:
-                note(f"{connection.server}: the tool {one.name[:100]!r} is left out: its schema is nested too deep")
+                note(f"{connection.server}: the tool {tool.name[:100]!r} is left out: its schema is nested too deep")
                 continue
-            has_effect = one.annotations is None or one.annotations.read_only_hint is not True
+            has_effect = tool.annotations is None or tool.annotations.read_only_hint is not True
             tools[name] = Tool(name, _function(name, spec, connection, run), has_effect)
     return list(tools.values())
 

@@ -121,8 +121,8 @@ class BoundedStdio:
         assert process.stdin is not None
         try:
             async with sent:
-                async for one in sent:
-                    message = one.message
+                async for session_message in sent:
+                    message = session_message.message
                     if isinstance(message, types.JSONRPCRequest):
                         self._credit = min(max(self._credit, 0) + _REQUEST_CREDIT, _MAX_CREDIT)
                     text = message.model_dump_json(by_alias=True, exclude_unset=True)

@@ -91,8 +91,8 @@ class Asking(Emulator):
         finally:
             self._open -= 1
             if not self._open:
-                for _, asked, value in sorted(self._held, key=lambda held: held[0]):
-                    self.remember(asked, value)
+                for _, earlier, value in sorted(self._held, key=lambda held: held[0]):
+                    self.remember(earlier, value)
                 self._held.clear()
 
     async def considered(self, pause: Pause, answered: Answered) -> Answered:
@@ -101,7 +101,9 @@ class Asking(Emulator):
             return answered
         kind = self.kind(pause)
         reasons = {"type": "string", "maxLength": _MAX_REASONS_CHARS}
-        messages = self._asked(pause, [*self._context(pause), f"type: {kind.words}", _REASONS_FIRST, "delta state:"])
+        messages = self._conversation(
+            pause, [*self._context(pause), f"type: {kind.words}", _REASONS_FIRST, "delta state:"]
+        )
         options = {
             "schema": object_schema({"reasons": reasons, "value": kind.schema}),
             "max_tokens": kind.max_tokens + _MAX_REASONS_TOKENS,
@@ -128,7 +130,7 @@ class Asking(Emulator):
             options = {"schema": dict(schema), "max_tokens": kind.max_tokens, **self.logprobs, **self._sampling}
             with self._paid(calls):
                 replies = await requested(self._lm, messages, own_part(messages), **options)
-            fitting, said = [], replies[-1][0]
+            fitting, last_reply = [], replies[-1][0]
             for reply, call in replies:
                 calls.append(call)
                 try:
@@ -143,7 +145,7 @@ class Asking(Emulator):
                 value, confidence = sampled([value for value, _ in fitting])
                 return Answered(value, tuple(calls), confidence=confidence)
             again = f"That does not fit: {why}. Reply again with JSON alone.\ntype: {kind.words}\ndelta state:"
-            messages = [*messages, Message("assistant", said.text[:_MAX_CALL_CHARS]), Message("user", again)]
+            messages = [*messages, Message("assistant", last_reply.text[:_MAX_CALL_CHARS]), Message("user", again)]
         what = "statement" if pause.kind == "statement" else "call"
         raise EmulationError(f"{self._lm.name} gave no fitting value for the {what} {pause.text}: {why}", tuple(calls))
 
@@ -160,8 +162,8 @@ class Asking(Emulator):
     @property
     def logprobs(self) -> dict[str, Any]:
         """The options of every request for a value, if the model supports them: log probabilities, no reasoning."""
-        told = {"logprobs": self._lm.has_logprobs, "is_quick": self._lm.has_effort}
-        return {name: True for name, is_taken in told.items() if is_taken}
+        supported = {"logprobs": self._lm.has_logprobs, "is_quick": self._lm.has_effort}
+        return {name: True for name, is_taken in supported.items() if is_taken}
 
     @property
     def _sampling(self) -> dict[str, Any]:
@@ -179,7 +181,7 @@ class Asking(Emulator):
             earlier.append((_cut(pause.text, 200), value))
 
     def _messages(self, pause: Pause, kind: Kind) -> list[Message]:
-        return self._asked(pause, [*self._context(pause), f"type: {kind.words}", "delta state:"])
+        return self._conversation(pause, [*self._context(pause), f"type: {kind.words}", "delta state:"])
 
     def prompt(self, pause: Pause) -> list[Message]:
         """Return the request for one call."""
@@ -191,16 +193,16 @@ class Asking(Emulator):
         calls = [f"call {number}: {_cut(pause.text, _MAX_CALL_CHARS)}" for number, pause in enumerate(pauses, 1)]
         numbers = ", ".join(f'"{number}": …' for number in range(1, min(len(pauses), 3) + 1))
         wanted = f"type: {kind.words} for each call, by its number: {{{numbers}}}"
-        return self._asked(pauses[0], [*lines, *calls, wanted, "delta state:"])
+        return self._conversation(pauses[0], [*lines, *calls, wanted, "delta state:"])
 
-    def _asked(self, pause: Pause, lines: Sequence[str]) -> list[Message]:
+    def _conversation(self, pause: Pause, lines: Sequence[str]) -> list[Message]:
         question = f"Question: {_cut(pause.question, _MAX_QUESTION_CHARS)}\n\n" if pause.question else ""
         source = _cut(pause.program.source.rstrip(), _MAX_PROGRAM_CHARS)
         program = f"{question}Program:\n```{pause.program.language}\n{source}\n```"
         images = images_of(pause, self._lm)
         about = ["images: those of the call, in the order of its arguments"] if len(images) > 1 else []
-        asked = Message("user", "\n".join([*about, *lines]), images=images)
-        return [*self._fixed, Message("user", program), asked]
+        request = Message("user", "\n".join([*about, *lines]), images=images)
+        return [*self._fixed, Message("user", program), request]
 
     def _context(self, pause: Pause) -> list[str]:
         room = _SMALL_STATE_CHARS if self._lm.is_small else _MAX_STATE_CHARS
@@ -237,8 +239,8 @@ def wanted_type(pause: Pause) -> str:
     given = pause.kwargs.get("ret_type")
     if isinstance(given, Opaque):
         given = given.text
-    said = given if isinstance(given, str) else ""
-    return pause.type or said.removeprefix("<class '").removesuffix("'>")
+    annotation = given if isinstance(given, str) else ""
+    return pause.type or annotation.removeprefix("<class '").removesuffix("'>")
 
 
 async def requested(lm: LM, messages: Sequence[Message], prompt: str, **options: Any) -> list[tuple[Completion, Call]]:
@@ -283,16 +285,16 @@ def _delta_kind(pause: Pause) -> Kind:
 def _state(pause: Pause, room: int) -> str:
     """Show the variables that the line reads, and others up to `room` characters: they distract small models."""
     line = _line(pause)
-    told: list[str] = []
+    shown: list[str] = []
     for name, value in pause.state.items():
         text = f"{name} = {_cut(value, 300)}"
         is_read = re.search(rf"\b{re.escape(name)}\b", line) is not None
-        if not is_read and sum(map(len, told)) + len(text) > room:
+        if not is_read and sum(map(len, shown)) + len(text) > room:
             continue
-        told.append(text)
-        if sum(map(len, told)) > _MAX_STATE_CHARS:
+        shown.append(text)
+        if sum(map(len, shown)) > _MAX_STATE_CHARS:
             break
-    return "; ".join(told)
+    return "; ".join(shown)
 
 
 def _line(pause: Pause) -> str:
@@ -329,6 +331,6 @@ def _instructions(*names: str) -> tuple[Message, ...]:
     task, _, examples = "\n\n".join(texts).partition("\n\n")
     messages = [Message("system", task)]
     for example in re.split(r"(?<=\})\n\n", examples):
-        asked, _, reply = example.rpartition("delta state: ")
-        messages += [Message("user", f"{asked}delta state:"), Message("assistant", reply)]
+        context, _, reply = example.rpartition("delta state: ")
+        messages += [Message("user", f"{context}delta state:"), Message("assistant", reply)]
     return (*messages[:-1], Message("assistant", messages[-1].content, is_kept=True))

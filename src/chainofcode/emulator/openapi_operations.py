@@ -21,8 +21,10 @@ _MAX_ARGUMENTS = 100
 _MAX_URL_CHARS = 2000
 _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 # Headers that a program must not set: credentials, the host, the framing of messages.
-_OUR_HEADERS = {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
-                "proxy-authorization", "trailer", "transfer-encoding", "upgrade"}  # fmt: skip
+_RESERVED_HEADERS = {
+    "accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
+    "proxy-authorization", "trailer", "transfer-encoding", "upgrade",
+}  # fmt: skip
 _STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how lists are written
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -78,8 +80,8 @@ def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -
             "model: remove those that you do not need"
         )
     operations: dict[str, APIOperation] = {}
-    for method, template, item, said in listed:
-        made = document.operation(method, template, item, said, operations)
+    for method, template, item, operation in listed:
+        made = document.operation(method, template, item, operation, operations)
         if isinstance(made, str):
             note(f"{path}: {method.upper()} {template} is left out: {made}")
         else:
@@ -101,12 +103,17 @@ class _Document(Schemas):
                     yield method, template, item, item[method]
 
     def operation(
-        self, method: str, template: str, item: Mapping[str, Any], said: Mapping[str, Any], taken: Mapping[str, object]
+        self,
+        method: str,
+        template: str,
+        item: Mapping[str, Any],
+        operation: Mapping[str, Any],
+        taken: Mapping[str, object],
     ) -> APIOperation | str:
         """Return an operation, or why it cannot be used."""
         if not template.startswith("/"):  # otherwise, it would extend the host name
             return "its path does not begin with /"
-        found = self._found(item, said)
+        found = self._found(item, operation)
         for (sent_as, where), parameter in found.items():
             if where in _STYLES and parameter.get("style", _STYLES[where]) != _STYLES[where]:
                 return f"its parameter {sent_as[:100]!r} has the style {words_of(parameter['style'], 50)!r}"
@@ -114,7 +121,7 @@ class _Document(Schemas):
         in_path = {argument.sent_as for argument in arguments if argument.where == "path"}
         if unknown := set(re.findall(r"\{([^{}]*)\}", template)) - in_path:
             return f"{min(unknown)!r} in its path is not a declared parameter"
-        body = self._body(said, {argument.name for argument in arguments})
+        body = self._body(operation, {argument.name for argument in arguments})
         if isinstance(body, str):
             return body
         arguments += body
@@ -122,38 +129,39 @@ class _Document(Schemas):
             return f"it takes {len(arguments)} arguments; {_MAX_ARGUMENTS} are allowed"
         arguments.sort(key=lambda argument: not argument.is_required)
         return APIOperation(
-            name=free(taken, text_of(said.get("operationId")), f"{method}_{template}"),
+            name=free(taken, text_of(operation.get("operationId")), f"{method}_{template}"),
             method=method,
-            base=self._server(item, said),
+            base=self._server(item, operation),
             path=template,
-            doc=self._doc(method, template, said, arguments),
+            doc=self._doc(method, template, operation, arguments),
             arguments=tuple(arguments),
-            security=self._security(said),
-            has_body=self.at(said.get("requestBody")).get("required") is True,
+            security=self._security(operation),
+            has_body=self.at(operation.get("requestBody")).get("required") is True,
         )
 
-    def _doc(self, method: str, template: str, said: Mapping[str, Any], arguments: list[Argument]) -> str:
+    def _doc(self, method: str, template: str, operation: Mapping[str, Any], arguments: list[Argument]) -> str:
         """Return a description, the most useful part first: if it is too long for the model, its end is cut."""
-        words = words_of(said.get("summary"), 200) or words_of(said.get("description"), 200)
+        words = words_of(operation.get("summary"), 200) or words_of(operation.get("description"), 200)
         lines = [words or f"{method.upper()} {template}"]
-        given = self._success(said)
+        given = self._success(operation)
         if given is not None:
             lines.append(f"Gives {self.shape(given)}"[:250])
         lines += [f"{argument.name}: {argument.doc}" for argument in arguments if argument.doc]
         return "\n".join(lines)
 
-    def _success(self, said: Mapping[str, Any]) -> Any:
+    def _success(self, operation: Mapping[str, Any]) -> Any:
         """Return the schema of the first successful response that has one."""
-        responses = {text_of(status): one for status, one in self.at(said.get("responses")).items()}  # integers in YAML
+        # Status codes are integers in YAML.
+        responses = {text_of(status): response for status, response in self.at(operation.get("responses")).items()}
         schemas = (self._json_schema(responses[status]) for status in sorted(responses) if status.startswith("2"))
         return next((schema for schema in schemas if schema is not None), None)
 
     # --- arguments --------------------------------------------------------------------------------------------
 
-    def _found(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    def _found(self, item: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
         """Return the parameters by name and place; those of the operation override those of its path."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
-        for holder in (item, said):
+        for holder in (item, operation):
             listed = holder.get("parameters")
             for parameter in map(self.at, listed[: 2 * _MAX_ARGUMENTS] if isinstance(listed, list) else ()):
                 found[text_of(parameter.get("name")), text_of(parameter.get("in"))] = parameter
@@ -162,8 +170,8 @@ class _Document(Schemas):
     def _parameters(self, found: Mapping[tuple[str, str], dict[str, Any]]) -> Iterator[Argument]:
         names: dict[str, object] = {}
         for (sent_as, where), parameter in found.items():
-            is_ours = where == "header" and (sent_as.lower() in _OUR_HEADERS or not _HEADER.fullmatch(sent_as))
-            if where not in ("path", "query", "header") or is_ours:
+            is_reserved = where == "header" and (sent_as.lower() in _RESERVED_HEADERS or not _HEADER.fullmatch(sent_as))
+            if where not in ("path", "query", "header") or is_reserved:
                 continue
             content = self._json_schema(parameter)
             schema = parameter.get("schema") if content is None else content
@@ -180,9 +188,9 @@ class _Document(Schemas):
                 is_json=content is not None,
             )
 
-    def _body(self, said: Mapping[str, Any], names: set[str]) -> list[Argument] | str:
+    def _body(self, operation: Mapping[str, Any], names: set[str]) -> list[Argument] | str:
         """Return the fields of a JSON object as arguments, if possible, else one argument for the whole body."""
-        body = self.at(said.get("requestBody"))
+        body = self.at(operation.get("requestBody"))
         if not body:
             return []
         schema = self._json_schema(body)
@@ -191,7 +199,7 @@ class _Document(Schemas):
             return "its body is not JSON" if is_required else []
         spread = self._spread(schema, is_required)
         own = {argument.name for argument in spread}
-        if spread and all(one.sent_as for one in spread) and len(own) == len(spread) and not own & names:
+        if spread and all(argument.sent_as for argument in spread) and len(own) == len(spread) and not own & names:
             return spread
         name = unused(dict.fromkeys(names), "body")
         return [Argument(name=name, sent_as="", where="body", type=self.type(schema), is_required=is_required)]
@@ -218,10 +226,10 @@ class _Document(Schemas):
 
     # --- servers and credentials ------------------------------------------------------------------------------
 
-    def _server(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+    def _server(self, item: Mapping[str, Any], operation: Mapping[str, Any]) -> str:
         """Return the base URL of an operation: requests go to no other host."""
         server = "/"
-        for holder in (self._data, item, said):  # the most specific one counts
+        for holder in (self._data, item, operation):  # the most specific one counts
             listed = holder.get("servers")
             if isinstance(listed, list) and listed:
                 server = self._filled(self.at(listed[0]))
@@ -245,11 +253,13 @@ class _Document(Schemas):
 
         return re.sub(r"\{([^{}]*)\}", default, text_of(server.get("url", "/"))[: _MAX_URL_CHARS + 1])
 
-    def _security(self, said: Mapping[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
-        wanted = said.get("security", self._data.get("security"))
+    def _security(self, operation: Mapping[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
+        wanted = operation.get("security", self._data.get("security"))
         known = self.at(self.at(self._data.get("components")).get("securitySchemes"))
-        alternatives = [self.at(one) for one in wanted] if isinstance(wanted, list) else []
-        return tuple(tuple(_scheme(self.at(known.get(name))) for name in one) for one in alternatives[:10])
+        alternatives = [self.at(alternative) for alternative in wanted] if isinstance(wanted, list) else []
+        return tuple(
+            tuple(_scheme(self.at(known.get(name))) for name in alternative) for alternative in alternatives[:10]
+        )
 
 
 def _is_address(url: str) -> bool:
@@ -262,9 +272,9 @@ def _is_address(url: str) -> bool:
         return False
 
 
-def _scheme(said: Mapping[str, Any]) -> Scheme:
-    kind, where, name = said.get("type"), said.get("in"), text_of(said.get("name"))
-    if kind in ("oauth2", "openIdConnect") or (kind == "http" and text_of(said.get("scheme")).lower() == "bearer"):
+def _scheme(scheme: Mapping[str, Any]) -> Scheme:
+    kind, where, name = scheme.get("type"), scheme.get("in"), text_of(scheme.get("name"))
+    if kind in ("oauth2", "openIdConnect") or (kind == "http" and text_of(scheme.get("scheme")).lower() == "bearer"):
         return Scheme("bearer")
     if kind == "apiKey" and where in ("header", "query") and (where == "query" or _HEADER.fullmatch(name)):
         return Scheme(where, name)

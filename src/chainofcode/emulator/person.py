@@ -39,10 +39,10 @@ class Question:
         fault = f"{self.fault}: " if self.fault else ""
         return f"{fault}{self.call[:_MAX_CALL_CHARS]} = ? ({self.wants})"
 
-    def value_in(self, said: str) -> Any:
+    def value_in(self, reply: str) -> Any:
         """Return the value in an answer as a person typed it, or as JSON. Raises Misfit."""
         kind = kind_of(self.type)
-        return kind.fit(value_in(said, kind.is_text))
+        return kind.fit(value_in(reply, kind.is_text))
 
 
 Asked = Callable[[Question], Awaitable[str | None]]  # returns the answer as typed, None if no person can answer
@@ -88,10 +88,10 @@ class AskPerson(AroundEmulator):
             return await super().answer(pause)
         question = Question(pause.text, wanted_type(pause), pause.line)
         while True:
-            said = await self._asked(question)
-            if said is None:
+            reply = await self._asked(question)
+            if reply is None:
                 raise EmulationError(f"the call {pause.text[:_MAX_CALL_CHARS]} waits for a person")
             try:
-                return Answered(question.value_in(said), model=PERSON)
+                return Answered(question.value_in(reply), model=PERSON)
             except Misfit as error:
                 question = replace(question, fault=str(error))

@@ -62,7 +62,10 @@ def rest_tools(
             raise InputError(f"{name} has characters that are not allowed in a header")
     operations = [found for path, base in documents for found in read_operations(path, base, note)]
     _check_hosts(operations, secrets)
-    return [Tool(one.name, _function(one, secrets, seconds), one.method not in _READ_ONLY) for one in operations]
+    return [
+        Tool(operation.name, _function(operation, secrets, seconds), operation.method not in _READ_ONLY)
+        for operation in operations
+    ]
 
 
 def _check_hosts(operations: Iterable[APIOperation], secrets: Mapping[str, str]) -> None:
@@ -86,16 +89,18 @@ def _schemes(operation: APIOperation, secrets: Mapping[str, str]) -> tuple[Schem
 
 def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: float) -> Callable[..., Any]:
     """Return a plain function that makes the request."""
-    parameters = [parameter(one.name, one.type, is_required=one.is_required) for one in operation.arguments]
+    parameters = [
+        parameter(argument.name, argument.type, is_required=argument.is_required) for argument in operation.arguments
+    ]
 
     def call(given: Mapping[str, Any]) -> Any:
         request = _request(operation, {name: value for name, value in given.items() if value is not None}, secrets)
         try:
             return _without(secrets, _exchange(request, seconds))
         except (HTTPError, ValueError) as error:  # ValueError: a redirect to an invalid URL
-            told: str = _without(secrets, str(error))  # before the cut, which might leave half of a secret
+            message: str = _without(secrets, str(error))  # before the cut, which might leave half of a secret
             kind = type(error) if isinstance(error, HTTPError) else HTTPError
-            raise kind(told[: _MAX_ERROR_CHARS + len("404: ")]) from None
+            raise kind(message[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
     return described(operation.name, operation.doc, parameters, call)
 
@@ -115,16 +120,16 @@ def _request(operation: APIOperation, given: Mapping[str, Any], secrets: Mapping
     headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity", "User-Agent": "chainofcode"}
     query: list[tuple[str, str]] = []
     path = operation.path
-    arguments = [one for one in operation.arguments if one.name in given]
-    body = {one.sent_as: given[one.name] for one in arguments if one.where == "body"}
-    for one in arguments:
-        value = given[one.name]
-        if one.where == "path":
-            path = path.replace(f"{{{one.sent_as}}}", _segment(one, value))
-        elif one.where == "query":
-            query += [(one.sent_as, text) for text in _texts(one, value)]
-        elif one.where == "header":
-            headers[one.sent_as] = _header(one, value)
+    arguments = [argument for argument in operation.arguments if argument.name in given]
+    body = {argument.sent_as: given[argument.name] for argument in arguments if argument.where == "body"}
+    for argument in arguments:
+        value = given[argument.name]
+        if argument.where == "path":
+            path = path.replace(f"{{{argument.sent_as}}}", _segment(argument, value))
+        elif argument.where == "query":
+            query += [(argument.sent_as, text) for text in _texts(argument, value)]
+        elif argument.where == "header":
+            headers[argument.sent_as] = _header(argument, value)
     for where, name, secret in _credentials(operation, secrets):
         if where == "query":
             query.append((name, secret))
@@ -226,9 +231,9 @@ def _exchange(request: _Request, seconds: float) -> Any:
         if request.method.lower() not in _READ_ONLY:
             raise HTTPError(f"{status}: redirect to another path of the same host ({urlsplit(target).path[:100]})")
         url = target
-    said = data[: 10 * _MAX_ERROR_CHARS].decode(errors="replace")
+    text = data[: 10 * _MAX_ERROR_CHARS].decode(errors="replace")
     if not 200 <= status < 300:
-        raise HTTPError(f"{status}: {said}".rstrip(": "))
+        raise HTTPError(f"{status}: {text}".rstrip(": "))
     if len(data) > MAX_REPLY_BYTES:
         raise HTTPError(f"the reply has over {MAX_REPLY_BYTES:,} bytes: ask for less")
     if request.method == "HEAD":

@@ -83,9 +83,9 @@ class Rows(Emulator):
 
     def _chosen(self) -> list[_Waiting]:
         """Take waiting calls of one function, as many as fit into a prompt."""
-        waiting = [one for one in self._waiting if not one[1].done()]
-        chosen = [one for one in waiting if _is_alike(waiting[0][0], one[0])][: self._rows]
-        self._waiting = [one for one in waiting if one not in chosen]
+        waiting = [entry for entry in self._waiting if not entry[1].done()]
+        chosen = [entry for entry in waiting if _is_alike(waiting[0][0], entry[0])][: self._rows]
+        self._waiting = [entry for entry in waiting if entry not in chosen]
         return chosen
 
     async def _together(self, pauses: Sequence[Pause]) -> list[Answered | Exception]:
@@ -122,8 +122,8 @@ class Rows(Emulator):
         messages = self._alone.messages_for(pauses, kind)
         room = kind.max_tokens * len(pauses)
         options = {"schema": schema, "max_tokens": room, **self._alone.logprobs}
-        ((said, call),) = await requested(self._lm, messages, own_part(messages), **options)
-        values = _values(said, dict(zip(names, pauses, strict=True)), kind)
+        ((reply, call),) = await requested(self._lm, messages, own_part(messages), **options)
+        values = _values(reply, dict(zip(names, pauses, strict=True)), kind)
         found = zip(pauses, values, strict=True)
         answers = {pause.text: encode(value.value) for pause, value in found if value is not None}
         return values, (msgspec.structs.replace(call, answers=answers),)
@@ -137,17 +137,17 @@ def _with_calls(answered: Answered | Exception, spent: tuple[Call, ...]) -> Answ
     return answered
 
 
-def _values(said: Completion, asked: Mapping[str, Pause], kind: Kind) -> list[Answered | None]:
+def _values(reply: Completion, pauses: Mapping[str, Pause], kind: Kind) -> list[Answered | None]:
     try:
-        read = value_in(said.text, False)
+        read = value_in(reply.text, False)
     except Misfit:
         read = None
     found = read if isinstance(read, dict) else {}
     values: list[Answered | None] = []
-    for name, pause in asked.items():
+    for name, pause in pauses.items():
         try:
-            value, confidence = judged(said, name, kind.fit(found[name]), kind, pause)
-            sure = likelihood(said, name)
+            value, confidence = judged(reply, name, kind.fit(found[name]), kind, pause)
+            sure = likelihood(reply, name)
             values.append(Answered(value, is_batched=True, confidence=confidence, likelihood=sure))
         except (Misfit, KeyError):
             values.append(None)

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InputError
-from ..languages.guest.raised import plain, text_of, told
+from ..languages.guest.raised import plain, text_of, type_and_text
 from ..trace import Call
 from ..values.codec import brief, encode
 from ..values.hashes import FEW_KEYS, Colliding, check_hashes
@@ -52,13 +52,13 @@ class ToolFailed(Exception):
     The program gets a ToolError, or the built-in type and text in `raised`. An approval function may raise this, too.
     """
 
-    def __init__(self, told: str, raised: tuple[str, str] | None = None) -> None:
-        super().__init__(plain(told))
+    def __init__(self, message: str, raised: tuple[str, str] | None = None) -> None:
+        super().__init__(plain(message))
         self.raised = raised
 
     @classmethod
-    def wrong_call(cls, told: str) -> ToolFailed:
-        return cls(told, ("TypeError", plain(told)))
+    def wrong_call(cls, message: str) -> ToolFailed:
+        return cls(message, ("TypeError", plain(message)))
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Tool:
     has_effect: bool = True
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """How it is shown to the model: signature and docstring."""
         doc = inspect.cleandoc(self.function.__doc__ or "")[:_MAX_DOC_CHARS].replace('"""', "'''")
         is_async = inspect.iscoroutinefunction(self.function)
@@ -172,9 +172,9 @@ class Toolbox:
     def of(cls, tools: Toolbox | Iterable[Callable[..., Any] | Tool], approve: Approve | None = None) -> Toolbox:
         if isinstance(tools, Toolbox):
             return tools
-        made = [tool(one) for one in tools]
-        named = {one.name: one for one in made}
-        for name, count in collections.Counter(one.name for one in made).items():
+        made = [tool(given) for given in tools]
+        named = {entry.name: entry for entry in made}
+        for name, count in collections.Counter(entry.name for entry in made).items():
             if count > 1:
                 raise InputError(f"{count} tools have the same name, {name}")
         return cls(named, approve)
@@ -187,14 +187,14 @@ class Toolbox:
         return _Using(self, emulator)
 
     @property
-    def told(self) -> str:
+    def descriptions(self) -> str:
         most = _MAX_ALL_CHARS // max(len(self.tools), 1)
-        told = [one.told for one in self.tools.values()]
-        return "\n\n".join(text if len(text) <= most else text[:most] + "…" for text in told)
+        texts = [entry.description for entry in self.tools.values()]
+        return "\n\n".join(text if len(text) <= most else text[:most] + "…" for text in texts)
 
     @property
     def has_effects(self) -> bool:
-        return any(one.has_effect for one in self.tools.values())
+        return any(entry.has_effect for entry in self.tools.values())
 
 
 class _Using(AroundEmulator):
@@ -299,7 +299,7 @@ async def _result_of(used: Tool, bound: inspect.BoundArguments) -> Any:
         if clock.expired():
             raise ToolFailed(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
         text = f"{used.name}: {type(error).__name__}: {text_of(error)[:_MAX_ERROR_CHARS]}"
-        raise ToolFailed(text, told(error, _MAX_ERROR_CHARS)) from None
+        raise ToolFailed(text, type_and_text(error, _MAX_ERROR_CHARS)) from None
 
 
 def _replied(call: Call, reply: str, started: float) -> Call:
@@ -312,8 +312,8 @@ def _key(name: str, bound: inspect.BoundArguments) -> str:
     def content(part: object) -> str:  # for objects that an annotation made from plain data
         return msgspec.json.encode(encode(msgspec.to_builtins(part, enc_hook=repr))).decode()
 
-    told = {parameter: encode(value, brief=content) for parameter, value in bound.arguments.items()}
-    return f"{name} {msgspec.json.encode(told, order='sorted').decode()}"
+    arguments = {parameter: encode(value, brief=content) for parameter, value in bound.arguments.items()}
+    return f"{name} {msgspec.json.encode(arguments, order='sorted').decode()}"
 
 
 async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
@@ -368,13 +368,13 @@ def _as_data(name: str, result: Any) -> Any:
     for made in ways:
         try:
             data = made(result)
-            told = encode(data, brief=refuse)
+            encoded = encode(data, brief=refuse)
         except ToolFailed as error:
             why = error
         except (TypeError, ValueError, RecursionError):  # an object of another type, or one that contains itself
             continue
         else:
-            size = len(msgspec.json.encode(told))
+            size = len(msgspec.json.encode(encoded))
             if size > MAX_RESULT_BYTES:
                 raise ToolFailed(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
             return data

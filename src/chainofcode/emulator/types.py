@@ -164,10 +164,10 @@ def _fit_nothing(value: Any) -> None:
 def _fit_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    said = _YES.get(str(value).strip().strip(".!").lower()) if isinstance(value, (str, int)) else None
-    if said is None:
+    answer = _YES.get(str(value).strip().strip(".!").lower()) if isinstance(value, (str, int)) else None
+    if answer is None:
         raise Misfit(f"{_short(value)} is neither true nor false")
-    return said
+    return answer
 
 
 def _fit_number(value: Any) -> int | float:
@@ -340,18 +340,18 @@ def _labels(labels: list[Any]) -> Kind:
             if value == label and isinstance(value, bool) == isinstance(label, bool):
                 return label
         is_plain = isinstance(value, (str, int, float))
-        said = str(value).strip().strip(".\"'").casefold() if is_plain else None
+        text = str(value).strip().strip(".\"'").casefold() if is_plain else None
         for label in labels:
-            if said == str(label).casefold():
+            if text == str(label).casefold():
                 return label
         raise Misfit(f"{_short(value)} is not one of {', '.join(map(repr, labels))}")
 
     return Kind(f"one of {', '.join(map(repr, labels))}", {"enum": labels}, fit, 64)
 
 
-def _either(one: Kind, other: Kind) -> Kind:
-    if STR in (one, other) and "enum" in (one if other is STR else other).schema:
-        labels = one if other is STR else other
+def _either(first: Kind, other: Kind) -> Kind:
+    if STR in (first, other) and "enum" in (first if other is STR else other).schema:
+        labels = first if other is STR else other
 
         def fit_label(value: Any) -> Any:
             try:
@@ -362,16 +362,18 @@ def _either(one: Kind, other: Kind) -> Kind:
         return Kind(f"{labels.words}, or other text", _TEXT, fit_label)
 
     def fit(value: Any) -> Any:
-        for kind in (one, other):  # a value that has one of the types is not converted to the other
+        for kind in (first, other):  # a value that has one of the types is not converted to the other
             if _is_plainly(value, kind):
                 return kind.fit(value)
         try:
-            return one.fit(value)
+            return first.fit(value)
         except Misfit:
             return other.fit(value)
 
-    words = f"{one.words}, or {other.words}" + (" if it is not known" if other is NOTHING else "")
-    return Kind(words, {"anyOf": [dict(one.schema), dict(other.schema)]}, fit, max(one.max_tokens, other.max_tokens))
+    words = f"{first.words}, or {other.words}" + (" if it is not known" if other is NOTHING else "")
+    return Kind(
+        words, {"anyOf": [dict(first.schema), dict(other.schema)]}, fit, max(first.max_tokens, other.max_tokens)
+    )
 
 
 _PLAIN: dict[str, tuple[type, ...]] = {

@@ -141,12 +141,12 @@ class _Keeping(AroundEmulator):
             kept = _decoder.decode(data)
             value = decode(kept.value)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            self._store.begin_anew()
+            self._store.replace_file()
             return None
         return Answered(value, confidence=kept.confidence, model=kept.model, is_cached=True)
 
     def _key(self, pause: Pause) -> bytes:
-        told = [
+        parts = [
             _VERSION,
             self._identity,
             [pause.kind, pause.text, pause.name, _plain(pause.args), _plain(pause.kwargs)],
@@ -155,15 +155,15 @@ class _Keeping(AroundEmulator):
             pause.state if pause.kind == "statement" else None,
             [pause.program.source, pause.question, self._given(pause.given)],
         ]
-        return hashlib.sha256(msgspec.json.encode(_printable(told), order="sorted")).digest()
+        return hashlib.sha256(msgspec.json.encode(_printable(parts), order="sorted")).digest()
 
     def _given(self, given: Mapping[str, Any]) -> str:
         """Return a digest of the inputs of a run. All its calls have the same `given`, so it is computed once."""
         if given is not self._known_given:
             inputs = {name: _plain(value) for name, value in given.get("inputs", {}).items()}
             files = [_stamp(path) for path in given.get("reads", ())]
-            told = [inputs, files, given.get("clock"), given.get("seed")]
-            self._given_digest = hashlib.sha256(msgspec.json.encode(_printable(told), order="sorted")).hexdigest()
+            parts = [inputs, files, given.get("clock"), given.get("seed")]
+            self._given_digest = hashlib.sha256(msgspec.json.encode(_printable(parts), order="sorted")).hexdigest()
             self._known_given = given
         return self._given_digest
 

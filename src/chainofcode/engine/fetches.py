@@ -22,7 +22,7 @@ from ..sandbox import Job, Sandbox, Session
 from ..sandbox.frames import Paused, Settled
 from ..trace import Call, Returned, Sent
 from ..values.codec import encode
-from .log import Log, Taken, Unused
+from .log import Log, Unused, UsedValue
 from .lookahead import Lookahead
 
 _MAX_DECODED_BYTES = 2 * MAX_FRAME_MEMORY  # of the arguments of all requests in flight, as objects
@@ -33,7 +33,7 @@ _MAX_FORESEEN = 10_000  # calls that the shadow reported and the program has not
 class Fetch:
     """One request for a value, by the program or its shadow: a task, then its answer or failure."""
 
-    asked: Paused
+    request: Paused
     is_foreseen: bool = False
     paused: Paused | None = None  # the program's own pause, once it makes the call
     task: asyncio.Task[None] | None = None
@@ -135,8 +135,8 @@ class Fetches:
         """Return what equal calls have in common; empty if the call cannot be compared with others."""
         if self._lookahead is None or not paused.is_known:
             return b""
-        told = msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by])
-        return hashlib.sha256(told).digest()
+        content = msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by])
+        return hashlib.sha256(content).digest()
 
     # --- calls that the shadow reports --------------------------------------------------------------------------
 
@@ -178,23 +178,23 @@ class Fetches:
                 continue  # the program's own calls are counted in `begin`
             self._begun += 1
             self._free -= 1
-            self._decoded += fetch.asked.memory
+            self._decoded += fetch.request.memory
             fetch.number = self._begun
-            asked = fetch.asked
-            line = self._log.line(asked.statement)
-            self._session.post(Sent(id=fetch.number, call=asked.text, statement=asked.statement, line=line))
+            request = fetch.request
+            line = self._log.line(request.statement)
+            self._session.post(Sent(id=fetch.number, call=request.text, statement=request.statement, line=line))
             fetch.task = asyncio.create_task(self._fetch(fetch))
 
     def _has_room(self, fetch: Fetch) -> bool:
         """Whether a request may begin: there is a free place, and memory for its arguments."""
-        return self._free > 0 and (not self._decoded or self._decoded + fetch.asked.memory <= _MAX_DECODED_BYTES)
+        return self._free > 0 and (not self._decoded or self._decoded + fetch.request.memory <= _MAX_DECODED_BYTES)
 
     async def _fetch(self, fetch: Fetch) -> None:
         started = time.monotonic()
         try:
-            answered = await self._emulator.answer(self._log.pause(fetch.asked, self._job))
-            value = _carriable(fetch.asked, answered.value)
-            self._calls += _with_value(answered, fetch.asked.text, value)
+            answered = await self._emulator.answer(self._log.pause(fetch.request, self._job))
+            value = _carriable(fetch.request, answered.value)
+            self._calls += _with_value(answered, fetch.request.text, value)
         except (EmulationError, BudgetError) as error:
             self._calls += error.calls
             self._lose(fetch, error.reason, str(error), code=error.code, about=error.about)
@@ -209,20 +209,20 @@ class Fetches:
             self._take_in(fetch, replace(answered, value=value))
         finally:
             self._free += 1
-            self._decoded -= fetch.asked.memory
+            self._decoded -= fetch.request.memory
             self._session.post(Returned(id=fetch.number))
             self.pump()
             if self._lookahead is not None:
-                self._lookahead.end(fetch.asked if fetch.is_foreseen else None)
+                self._lookahead.end(fetch.request if fetch.is_foreseen else None)
 
     def _take_in(self, fetch: Fetch, answered: Answered) -> None:
         """Keep a value that has arrived, for the program and its shadow."""
         fetch.answered = answered
         fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
         if self._lookahead is not None:
-            reply = {"value": answered.value, "once": fetch.is_once or not fetch.asked.is_known}
+            reply = {"value": answered.value, "once": fetch.is_once or not fetch.request.is_known}
             failed = {"error": answered.error, "raised": answered.raised} if answered.error else {}
-            self._lookahead.learn(fetch.asked, {**reply, **failed})
+            self._lookahead.learn(fetch.request, {**reply, **failed})
         if fetch.paused is not None:
             self._resume(fetch, fetch.paused)
 
@@ -246,14 +246,14 @@ class Fetches:
         if fetch.paused is not None:
             failure(fetch.paused.statement)
 
-    def take(self, settled: Settled) -> Taken:
+    def take(self, settled: Settled) -> UsedValue:
         """Return the value that the program has taken."""
         fetch = self._fetches[settled.id]
         fetch.uses += 1
         if fetch.answered is None:  # the session settles only what it resumed
             raise AssertionError(f"pause {settled.id} has no answer")
-        return Taken(
-            asked=fetch.asked,
+        return UsedValue(
+            paused=fetch.request,
             answered=fetch.answered,
             seconds=fetch.seconds,
             is_first=fetch.uses == 1,

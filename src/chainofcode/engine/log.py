@@ -24,10 +24,10 @@ _REST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class UsedValue:
     """A value that the program used."""
 
-    asked: Paused
+    paused: Paused
     answered: Answered
     seconds: float
     is_first: bool  # False: the program used it before
@@ -112,10 +112,10 @@ class Log:
             output=ran.output,
         )
 
-    def emulated(self, settled: Settled, taken: Taken) -> Step:
-        answered = taken.answered
+    def emulated(self, settled: Settled, used: UsedValue) -> Step:
+        answered = used.answered
         delta: dict[str, str | None] = {}
-        if taken.asked.kind == "statement":
+        if used.paused.kind == "statement":
             delta = {name: brief(value) for name, value in decode(answered.value).items()}
         return Step(
             number=self._number(),
@@ -123,12 +123,12 @@ class Log:
             statement=settled.statement,
             line=self.line(settled.statement),
             delta=delta,
-            call=taken.asked.text,
+            call=used.paused.text,
             value=answered.value,
-            seconds=taken.seconds if taken.is_first else 0.0,
+            seconds=used.seconds if used.is_first else 0.0,
             error=answered.error,
             raised=answered.raised,
-            how=_how(taken),
+            how=_how(used),
             confidence=answered.confidence,
             model=answered.model,
         )
@@ -184,11 +184,11 @@ class Log:
         return Failure(type=Reason.TRACE_LIMIT, message=message)
 
 
-def _how(taken: Taken) -> Literal["ahead", "shared", "batched", "cached", ""]:
-    if not taken.is_first:
+def _how(used: UsedValue) -> Literal["ahead", "shared", "batched", "cached", ""]:
+    if not used.is_first:
         return "shared"
-    if taken.answered.is_cached:
+    if used.answered.is_cached:
         return "cached"
-    if taken.answered.is_batched:
+    if used.answered.is_batched:
         return "batched"
-    return "ahead" if taken.is_foreseen else ""
+    return "ahead" if used.is_foreseen else ""

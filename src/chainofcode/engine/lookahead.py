@@ -63,11 +63,11 @@ class Lookahead:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def learn(self, asked: Paused, reply: Mapping[str, Any]) -> None:
+    def learn(self, paused: Paused, reply: Mapping[str, Any]) -> None:
         """Keep a value for the next round."""
-        told = {"kind": asked.kind, "text": asked.text, "args": asked.args, "kwargs": asked.kwargs}
-        self._values.append({**told, "known_by": asked.known_by, "statement": asked.statement, "reply": reply})
-        self._hear()
+        call = {"kind": paused.kind, "text": paused.text, "args": paused.args, "kwargs": paused.kwargs}
+        self._values.append({**call, "known_by": paused.known_by, "statement": paused.statement, "reply": reply})
+        self._note_news()
 
     def reach(self, *, is_foreseen: bool) -> None:
         """Handle a pause of the program: start a shadow, or count a call that it did not foresee."""
@@ -77,7 +77,7 @@ class Lookahead:
             self._task = asyncio.create_task(self._look())
             self._note_running()
         elif not is_foreseen:
-            self._hear()
+            self._note_news()
 
     @property
     def holds(self) -> bool:
@@ -91,7 +91,7 @@ class Lookahead:
             self._shadow.answered(foreseen)
         self._changed.set()
 
-    def _hear(self) -> None:
+    def _note_news(self) -> None:
         self._news += 1
         self._changed.set()
 
@@ -133,14 +133,14 @@ class Lookahead:
         async with self._place.start(job) as session:
             self._shadow = session
             try:
-                session.stand_back()
+                session.lower_priority()
                 await self._run_rounds(session)
             finally:
                 self._shadow = None
                 self._spent_seconds += session.program_seconds
 
     async def _run_rounds(self, session: Session) -> None:
-        told, found = self._tell(session, 0), 0
+        sent, found = self._begin_round(session, 0), 0
         async for signal in session:
             if isinstance(signal, Paused):
                 if self._answers.foresee(signal):
@@ -152,14 +152,14 @@ class Lookahead:
                 self._answers.reorder(signal.calls)
                 self._note_surveyed()
                 await self._until_worthwhile()
-                told, found = self._tell(session, told), 0
+                sent, found = self._begin_round(session, sent), 0
             elif isinstance(signal, Ended):
                 return
 
-    def _tell(self, session: Session, told: int) -> int:
+    def _begin_round(self, session: Session, sent: int) -> int:
         self._news = 0
         self._note_running()
-        session.survey(self._values[told:])
+        session.survey(self._values[sent:])
         return len(self._values)
 
     async def _until_worthwhile(self) -> None:

@@ -48,8 +48,8 @@ class Result:
         return self.trace.judgements
 
     def __repr__(self) -> str:
-        told = f"answer={brief(self.answer)}" if self.error is None else f"error={self.error.message!r}"
-        return f"<Result {self.reason}: {told}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
+        outcome = f"answer={brief(self.answer)}" if self.error is None else f"error={self.error.message!r}"
+        return f"<Result {self.reason}: {outcome}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
 
     def _repr_html_(self) -> str:  # what a notebook shows
         return as_html(self.trace)

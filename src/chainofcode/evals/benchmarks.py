@@ -16,11 +16,11 @@ _SECONDS, _MAX_BYTES = 60, 50_000_000
 
 def fetched(name: str) -> Path:
     """Return the directory of a benchmark; missing files are downloaded and verified."""
-    told = json.loads(Path(__file__).with_name("data.json").read_text(encoding="utf-8"))
-    if name not in told:
+    sources = json.loads(Path(__file__).with_name("data.json").read_text(encoding="utf-8"))
+    if name not in sources:
         raise InputError(f"{name} cannot be downloaded automatically: give its directory with --data or COC_DATA")
     home = cache_directory().parent / "data" / name
-    for file, (url, digest) in told[name].items():
+    for file, (url, digest) in sources[name].items():
         path = home / file
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             path.parent.mkdir(parents=True, exist_ok=True)

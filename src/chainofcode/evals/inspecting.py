@@ -98,8 +98,8 @@ def chain_of_code(method: str = "coc", shots: str = "single", repairs: int = 2, 
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         sample = Sample(str(state.sample_id), state.input_text, task=str((state.metadata or {}).get("task", "")))
-        told = examples(sample.task, method, shots, Path(data) if data else None)
-        more: dict[str, Any] = {"examples": told.pairs, "seen": told.calls} if told is not None else {}
+        chosen = examples(sample.task, method, shots, Path(data) if data else None)
+        more: dict[str, Any] = {"examples": chosen.pairs, "seen": chosen.calls} if chosen is not None else {}
         whole = compose(method, repairs=repairs)
         result = await asolve(state.input_text, InspectLM(get_model()), method=whole, **more)
         state.output = ModelOutput.from_content(str(get_model()), "" if result.answer is None else str(result.answer))
@@ -122,9 +122,9 @@ def target_scorer() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         kind = str((state.metadata or {}).get("kind", ""))
         sample = Sample(str(state.sample_id), state.input_text, kind=kind)
-        said = state.output.completion
-        is_right = bool(said) and is_target(said, target.text, sample)
-        return Score(value=CORRECT if is_right else INCORRECT, answer=said, explanation=state.store.get("reason"))
+        completion = state.output.completion
+        is_right = bool(completion) and is_target(completion, target.text, sample)
+        return Score(value=CORRECT if is_right else INCORRECT, answer=completion, explanation=state.store.get("reason"))
 
     return score
 

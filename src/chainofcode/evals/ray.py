@@ -164,19 +164,19 @@ class _Driver:
     """Sends samples to workers, collects the results, and sends lost samples again."""
 
     def __init__(
-        self, jobs: Sequence[EvalJob], given: tuple[RunOptions, Any, str | None], workers: list[Any], at_once: int
+        self, jobs: Sequence[EvalJob], run_args: tuple[RunOptions, Any, str | None], workers: list[Any], at_once: int
     ) -> None:
-        self._todo, self._given, self._workers = deque(jobs), given, workers
+        self._todo, self._run_args, self._workers = deque(jobs), run_args, workers
         self._idle = deque(place for place in range(len(workers)) for _ in range(at_once))
-        self._counter = given[1]
+        self._counter = run_args[1]
         self._open: dict[Any, tuple[EvalJob, int]] = {}
         self._losses, self._early_stop = Counter[tuple[str, str]](), EarlyStop()
-        self._heard = time.monotonic()  # when the last result came
+        self._last_result_at = time.monotonic()
 
     def results(self) -> Iterator[tuple[Score, Trace | None]]:
         spent: Score | None = None
         while self._todo or self._open:
-            self._hand_out()
+            self._assign()
             done, _ = ray.wait(list(self._open), num_returns=1)
             for score, trace in filter(None, map(self._result, done)):
                 if is_cut_short(score):
@@ -187,25 +187,25 @@ class _Driver:
         if spent is not None:
             raise spending(spent)
 
-    def _hand_out(self) -> None:
+    def _assign(self) -> None:
         while self._todo and self._idle:
             job, place = self._todo.popleft(), self._idle.popleft()
-            self._open[self._workers[place].run.remote(job, *self._given)] = (job, place)
+            self._open[self._workers[place].run.remote(job, *self._run_args)] = (job, place)
 
     def _result(self, reference: Any) -> tuple[Score, Trace | None] | None:
         """Return the result of a worker; None if the sample will be run again."""
         job, place = self._open.pop(reference)
         self._idle.append(place)
         try:
-            told, lines, failed = ray.get(reference)
+            encoded, lines, failed = ray.get(reference)
         except RayError as error:  # the node or the worker was lost
             self._counter.lose.remote(place)
             lost = self._lose(job, error)
             return None if lost is None else (lost, None)
-        self._heard = time.monotonic()
-        self._early_stop.hear(LMError(failed) if failed else None)
+        self._last_result_at = time.monotonic()
+        self._early_stop.note(LMError(failed) if failed else None)
         trace = Trace.parse([line.encode() for line in lines]) if lines else None
-        return msgspec.msgpack.decode(told, type=Score), trace
+        return msgspec.msgpack.decode(encoded, type=Score), trace
 
     def _lose(self, job: EvalJob, error: Exception) -> Score | None:
         """Queue a lost sample again; if it was lost several times, return a score with the error.
@@ -213,7 +213,7 @@ class _Driver:
         A restarting worker loses the samples that it is given. These losses do not count while other results arrive.
         """
         is_restarting = isinstance(error, ActorUnavailableError)
-        if is_restarting and time.monotonic() - self._heard < _RESTART_SECONDS:
+        if is_restarting and time.monotonic() - self._last_result_at < _RESTART_SECONDS:
             self._todo.append(job)
             time.sleep(0.5)
             return None

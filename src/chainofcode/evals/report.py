@@ -55,8 +55,8 @@ class ReportRow(NamedTuple):
     """A row of the table, a task or an average: measured accuracies by method, and published ones."""
 
     name: str
-    ours: dict[str, Mean]
-    theirs: dict[str, float]
+    measured: dict[str, Mean]
+    published: dict[str, float]
 
 
 class Summary:
@@ -116,7 +116,7 @@ class Summary:
     def overall(self, method: str) -> tuple[float, float]:
         """Return the most general average of a method and its standard error; for a single task, its accuracy."""
         averages = self.averages()
-        mean = averages[0].ours[method] if averages else self._micro(method)
+        mean = averages[0].measured[method] if averages else self._micro(method)
         return mean or (0.0, 0.0)
 
     def _by_method(self, mean: Callable[[str], Mean]) -> dict[str, Mean]:
@@ -147,38 +147,38 @@ class Summary:
     @property
     def published(self) -> list[str]:
         """The columns of published figures: models, or humans and the methods that were run; empty without any."""
-        known = dict.fromkeys(name for row in self.rows() for name in row.theirs)
+        known = dict.fromkeys(name for row in self.rows() for name in row.published)
         return [name for name in known if self.is_bbeh or name in ("human", *self.methods)]
 
     def lines(self) -> list[str]:
         """Return the table as text: measured accuracies with standard errors, then published ones."""
-        rows, theirs = self.rows(), self.published
+        rows, published = self.rows(), self.published
         width = max(len(row.name) for row in rows) + 2
         head = "".join(f"{method:>18}" for method in self.methods)
-        if theirs:
+        if published:
             source = "published, all examples" if self.is_bbeh else "paper"
-            head += "  |" + "".join(f"{method:>18}" for method in theirs) + f"   ({source})"
-        lines = [line for told in (self.gaps, self.about) if told for line in (told, "")]
+            head += "  |" + "".join(f"{method:>18}" for method in published) + f"   ({source})"
+        lines = [line for heading in (self.gaps, self.about) if heading for line in (heading, "")]
         lines.append(f"{'':<{width}}{head}")
-        lines += [self._line(row, width, theirs) for row in rows]
+        lines += [self._line(row, width, published) for row in rows]
         return lines + [self._counts(method) for method in self.methods]
 
-    def _line(self, row: ReportRow, width: int, theirs: Sequence[str]) -> str:
-        line = f"{row.name:<{width}}" + "".join(f"{shown(row.ours[method]):>18}" for method in self.methods)
-        if row.theirs:
-            line += "  |" + "".join(f"{self.figure(row, name):>18}" for name in theirs)
+    def _line(self, row: ReportRow, width: int, published: Sequence[str]) -> str:
+        line = f"{row.name:<{width}}" + "".join(f"{shown(row.measured[method]):>18}" for method in self.methods)
+        if row.published:
+            line += "  |" + "".join(f"{self.figure(row, name):>18}" for name in published)
         return line
 
     def figure(self, row: ReportRow, name: str) -> str:
         """Return a published figure as text: those of the paper are whole numbers."""
-        number = row.theirs.get(name)
+        number = row.published.get(name)
         if number is None:
             return ""
         return f"{number:.1f}" if self.is_bbeh else f"{number:.0f}"
 
     def _counts(self, method: str) -> str:
         scores = self._of(method)
-        cell, faithful, repaired = Cell.of(scores), self.faithful(method), [one for one in scores if one.repairs]
+        cell, faithful, repaired = Cell.of(scores), self.faithful(method), [score for score in scores if score.repairs]
         parts = [
             f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
             f"which none was found ({self.unanswered(method):.1f}%)"
@@ -308,10 +308,10 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
     Text of the model is escaped.
     """
     runs = write_run_pages(summary.scores, directory)
-    theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
+    published, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
     source = "published" if summary.is_bbeh else "paper"
-    head = [*summary.methods, *(f"{method}, {source}" for method in theirs)]
-    body = [_table_row(summary, row, theirs) for row in summary.rows()]
+    head = [*summary.methods, *(f"{method}, {source}" for method in published)]
+    body = [_table_row(summary, row, published) for row in summary.rows()]
     page = string.Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
         about=f"<p>{html.escape(summary.about)}</p>" if summary.about else "",
         gaps=f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else "",
@@ -332,14 +332,14 @@ def _image(name: str) -> str:
     return f'<p><img src="{html.escape(name, quote=True)}" alt="{html.escape(described, quote=True)}"></p>'
 
 
-def _table_row(summary: Summary, row: ReportRow, theirs: Sequence[str]) -> str:
-    ours = [shown(row.ours[method]) for method in summary.methods]
-    return _row(row.name, [*ours, *(summary.figure(row, name) for name in theirs)])
+def _table_row(summary: Summary, row: ReportRow, published: Sequence[str]) -> str:
+    measured = [shown(row.measured[method]) for method in summary.methods]
+    return _row(row.name, [*measured, *(summary.figure(row, name) for name in published)])
 
 
 def _sample_row(score: Score, is_checked: bool, page: PurePath | None) -> str:
-    said = score.answer or score.error or score.reason
-    cells = [score.method, score.verdict, said, ", ".join(map(str, score.targets))]
+    answer = score.answer or score.error or score.reason
+    cells = [score.method, score.verdict, answer, ", ".join(map(str, score.targets))]
     if is_checked:
         cells.append("" if score.faithful is None else f"{score.faithful:.2f}")
     address = html.escape(urllib.parse.quote(str(page)))

@@ -90,9 +90,9 @@ class ResultsDirectory:
         settings = read_settings(self.directory)
         planned, more = _planned(settings, self.directory), Counter(map(_group, jobs))
         planned = {group: max(planned.get(group, 0), more[group]) for group in {**planned, **more}}
-        told = [[*group, count] for group, count in planned.items()]
-        if settings.get("planned") != told:
-            self._note({**settings, "planned": told})
+        groups = [[*group, count] for group, count in planned.items()]
+        if settings.get("planned") != groups:
+            self._note({**settings, "planned": groups})
         return [job for job in jobs if not self._is_done(job)]
 
     def _is_done(self, job: EvalJob) -> bool:
@@ -206,10 +206,10 @@ def read_planned(directory: Path) -> dict[str, int]:
 
 def _planned(settings: dict[str, Any], directory: Path) -> _Planned:
     try:
-        told = msgspec.convert(settings.get("planned", []), list[tuple[str, str, str, int]])
+        groups = msgspec.convert(settings.get("planned", []), list[tuple[str, str, str, int]])
     except msgspec.ValidationError as error:
         raise InputError(f"{directory / 'run.json'} is damaged: planned: {error}") from None
-    return {(method, task, split): count for method, task, split, count in told}
+    return {(method, task, split): count for method, task, split, count in groups}
 
 
 def _group(job: EvalJob) -> tuple[str, str, str]:

@@ -48,7 +48,7 @@ class EarlyStop:
     def __init__(self) -> None:
         self._failures, self._has_run = 0, False
 
-    def hear(self, error: Exception | None) -> None:
+    def note(self, error: Exception | None) -> None:
         """Record the outcome of a sample. Raises its error if the first few all failed."""
         self._has_run = self._has_run or not isinstance(error, LMError)
         self._failures += error is not None
@@ -82,7 +82,7 @@ async def run_jobs(
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 score, trace, error = task.result()
-                early_stop.hear(error)
+                early_stop.note(error)
                 if is_cut_short(score):
                     spent = score
                 else:
@@ -193,8 +193,8 @@ def _score(sample: Sample, verdict: Verdict, reason: str, *, answer: str = "", *
 
 def _is_unread(result: Result) -> bool:
     """Whether the model replied, but no answer was found in the reply."""
-    has_said = bool(result.trace.calls) and bool(result.trace.calls[-1].reply.strip())
-    return has_said and result.error is not None and result.error.type == "NoAnswer"
+    has_reply = bool(result.trace.calls) and bool(result.trace.calls[-1].reply.strip())
+    return has_reply and result.error is not None and result.error.type == "NoAnswer"
 
 
 def _clean(text: str, most: int = _MAX_TEXT) -> str:
@@ -204,15 +204,15 @@ def _clean(text: str, most: int = _MAX_TEXT) -> str:
 
 def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
     """Score each vote separately; return nothing if there was no vote."""
-    told, events = list[Score](), list[Kept]()
+    scores, events = list[Score](), list[Kept]()
     for event in trace.events:
         events.append(event)
         if isinstance(event, Answer) and event.then == "vote":
-            one = Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
-            scored = score(sample, Result.of_trace(one, {}), sum(call.seconds for call in one.calls))
-            told.append(msgspec.structs.replace(scored, method=whole.method, attempt=len(told) + 1))
+            vote = Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
+            scored = score(sample, Result.of_trace(vote, {}), sum(call.seconds for call in vote.calls))
+            scores.append(msgspec.structs.replace(scored, method=whole.method, attempt=len(scores) + 1))
             events = []
-    return told
+    return scores
 
 
 def retries(trace: Trace) -> int:
@@ -227,7 +227,7 @@ def retries(trace: Trace) -> int:
             prompts.append(event.prompt)
             continue
         if isinstance(event, Answer) or (isinstance(event, Step) and event.by == "lm"):
-            asked = dict.fromkeys(prompts)
-            count += sum(any(later.startswith(f"{first}\n\n") for first in asked) for later in asked)
+            distinct = dict.fromkeys(prompts)
+            count += sum(any(later.startswith(f"{first}\n\n") for first in distinct) for later in distinct)
         prompts.clear()
     return count

@@ -78,16 +78,16 @@ def _is_bbeh(answer: Any, target: str) -> bool:
     Letters may have parentheses, lists brackets and spaces, numbers a fraction of zero; quotes and a final question
     mark do not count. Any other difference is wrong; so is every answer to the few targets that end with a full stop.
     """
-    said, wanted = _plain(_statement(answer)), target.strip().lower().replace(", ", ",")
-    if len(said) == 3 and said[0] + said[2] == "()" and said != wanted:
-        return said[1] == wanted
-    if len(wanted) == 3 and wanted[0] + wanted[2] == "()" and said != wanted:
-        return said == wanted[1]
+    text, wanted = _plain(_statement(answer)), target.strip().lower().replace(", ", ",")
+    if len(text) == 3 and text[0] + text[2] == "()" and text != wanted:
+        return text[1] == wanted
+    if len(wanted) == 3 and wanted[0] + wanted[2] == "()" and text != wanted:
+        return text == wanted[1]
     with contextlib.suppress(ValueError):
-        if float(said) == float(wanted):
+        if float(text) == float(wanted):
             return True
-    is_bracketed = said == f"[{wanted}]" or wanted == f"[{said}]"
-    return is_bracketed or said == f"{wanted}?" or said.replace("'", "") == wanted.replace("'", "")
+    is_bracketed = text == f"[{wanted}]" or wanted == f"[{text}]"
+    return is_bracketed or text == f"{wanted}?" or text.replace("'", "") == wanted.replace("'", "")
 
 
 def _statement(answer: Any) -> str:

@@ -72,7 +72,7 @@ class QueryScore:
     @property
     def data(self) -> dict[str, Any]:
         own = {name: value for name, value in vars(self).items() if name != "published"}
-        return {**own, "published": {system: dict(told) for system, told in self.published.items()}}
+        return {**own, "published": {system: dict(figures) for system, figures in self.published.items()}}
 
 
 class MovieScenario:
@@ -121,12 +121,12 @@ class MovieScenario:
         found: dict[str, dict[str, Any]] = {}
         for system in SYSTEMS:
             path = self._home / "metrics" / _METRICS / f"{system}.json"
-            told = json.loads(path.read_text(encoding="utf-8")).get(query.name, {}) if path.is_file() else {}
-            is_done = told.get("status") == "success"
+            figures = json.loads(path.read_text(encoding="utf-8")).get(query.name, {}) if path.is_file() else {}
+            is_done = figures.get("status") == "success"
             found[system] = {
-                "score": told.get(query.metric) if is_done else None,
-                "tokens": told.get("token_usage"),
-                "seconds": told.get("execution_time"),
+                "score": figures.get(query.metric) if is_done else None,
+                "tokens": figures.get("token_usage"),
+                "seconds": figures.get("execution_time"),
             }
         return found
 

@@ -90,11 +90,11 @@ class _Problem(msgspec.Struct):
 @functools.cache
 def paper() -> dict[str, Facts]:
     """Return the paper's Table A1, by task; files of several sizes are one task there."""
-    told: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
+    table: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
     fields = {"class", "execution", "random", "human_average", "human_best"}
     return {
         task: msgspec.convert({**facts, "methods": {k: v for k, v in facts.items() if k not in fields}}, Facts)
-        for task, facts in told.items()
+        for task, facts in table.items()
     }
 
 
@@ -121,8 +121,8 @@ def bbh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
 
 def _questions(file: str, path: Path) -> list[Sample]:
     return [
-        Sample(f"{file}-{index}", one.input, targets=[one.target], kind=_kind(file, one.target), task=file)
-        for index, one in enumerate(_read(path).examples)
+        Sample(f"{file}-{index}", example.input, targets=[example.target], kind=_kind(file, example.target), task=file)
+        for index, example in enumerate(_read(path).examples)
     ]
 
 
@@ -131,10 +131,10 @@ def bbeh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
     names = [task.removeprefix(BBEH) for task in tasks]
     _check_tasks(names, _BBEH_TASKS)
     return [
-        Sample(f"{BBEH}{name}-{index}", one.input, targets=[one.target], kind="bbeh", task=f"{BBEH}{name}")
+        Sample(f"{BBEH}{name}-{index}", example.input, targets=[example.target], kind="bbeh", task=f"{BBEH}{name}")
         for name in _BBEH_TASKS
         if not names or name in names
-        for index, one in enumerate(_read(directory("bbeh", data) / f"{name}.json").examples)
+        for index, example in enumerate(_read(directory("bbeh", data) / f"{name}.json").examples)
     ]
 
 
@@ -156,10 +156,10 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
     samples = []
     for index, (number, line) in enumerate(numbered(read_text(path).split("\n"))):
         with at_line(path, number, f"not a problem of {name}"):
-            told = msgspec.json.decode(line)
-            if isinstance(told, dict) and "input" in told:  # the format of GSM-Hard
-                told = {"question": told["input"], "answer": told.get("target")}
-            record = msgspec.convert(told, _Problem)
+            fields = msgspec.json.decode(line)
+            if isinstance(fields, dict) and "input" in fields:  # the format of GSM-Hard
+                fields = {"question": fields["input"], "answer": fields.get("target")}
+            record = msgspec.convert(fields, _Problem)
             target = float(str(record.answer).rpartition("####")[2].replace(",", ""))
             if not math.isfinite(target):
                 raise ValueError(f"{target} is not an answer")
@@ -169,12 +169,12 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
 
 def directory(name: str, data: Path | None) -> Path:
     """Return the directory of a benchmark: `data`, else COC_DATA, else the cache, after a download."""
-    given = data or (Path(os.environ["COC_DATA"]) if os.environ.get("COC_DATA") else None)
-    if given is None:
+    chosen = data or (Path(os.environ["COC_DATA"]) if os.environ.get("COC_DATA") else None)
+    if chosen is None:
         return fetched(name)
-    place = given / name if (given / name).is_dir() else given
+    place = chosen / name if (chosen / name).is_dir() else chosen
     if not place.is_dir():
-        raise InputError(f"there is no directory {given} (--data, COC_DATA)")
+        raise InputError(f"there is no directory {chosen} (--data, COC_DATA)")
     return place
 
 
@@ -225,7 +225,7 @@ def _others(file: str, seed: int) -> list[Shot]:
 
 def _cot(text: str) -> list[tuple[str, str]]:
     """Split BIG-Bench Hard's own prompt: the task, then questions with reasoned answers."""
-    told = text.partition("-----\n")[2].strip()
-    task = told.partition("\n\nQ: ")[0].strip()
-    pairs = [(question.strip(), reply.strip()) for question, reply in _PAIR.findall(told)]
+    prompt = text.partition("-----\n")[2].strip()
+    task = prompt.partition("\n\nQ: ")[0].strip()
+    pairs = [(question.strip(), reply.strip()) for question, reply in _PAIR.findall(prompt)]
     return [(f"{task}\n\n{pairs[0][0]}", pairs[0][1]), *pairs[1:]] if pairs else []

@@ -53,7 +53,7 @@ class Language:
         return sorted({os.path.dirname(spec.origin) for spec in specs.values() if spec is not None and spec.origin})
 
     @property
-    def is_ours(self) -> bool:
+    def is_forkable(self) -> bool:
         """Whether its guest is a Python process of this project, which the jail can fork."""
         return self.command is _guest
 

@@ -124,20 +124,20 @@ class AnthropicLM(RemoteLM):
                 return as_json(schema)
             return next((name for name in _OPTIONAL if name in fields and error.blames(name)), None)
 
-        async def one() -> Completion:
+        async def completed() -> Completion:
             started = time.monotonic()
             reply = await self._ask(without, dispensable, _decoder, on_text)
             return self._completion(messages, reply, time.monotonic() - started, cuts)
 
         if self.is_deferred:
-            return await asyncio.gather(*(one() for _ in range(n)))
+            return await asyncio.gather(*(completed() for _ in range(n)))
         # The first reply writes the prefix to the cache, which the others then read.
-        return [await one(), *await asyncio.gather(*(one() for _ in range(n - 1)))]
+        return [await completed(), *await asyncio.gather(*(completed() for _ in range(n - 1)))]
 
     def _completion(
         self, messages: Sequence[Message], reply: _MessageReply, seconds: float, cuts: Sequence[str]
     ) -> Completion:
-        text, finish = _said(reply), _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
+        text, finish = _text_of(reply), _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
         for cut in cuts:
             text, found, _ = text.partition(cut)
             if found:
@@ -149,7 +149,7 @@ class AnthropicLM(RemoteLM):
         cached, stored = map(bounded_tokens, (used.cache_read_input_tokens, used.cache_creation_input_tokens))
         estimate = max(0, LM.estimate(self, messages).prompt_tokens - cached - stored)
         prompt = bounded_tokens(used.input_tokens, estimate) + cached + stored
-        written = bounded_tokens(used.output_tokens, estimated_tokens(_said(reply)))
+        written = bounded_tokens(used.output_tokens, estimated_tokens(_text_of(reply)))
         return Usage(
             requests=1,
             prompt_tokens=prompt,
@@ -159,7 +159,7 @@ class AnthropicLM(RemoteLM):
         )
 
 
-def _said(reply: _MessageReply) -> str:
+def _text_of(reply: _MessageReply) -> str:
     """Return the input of the tool that was called, as JSON, else the text."""
     called = next((block.input for block in reply.content if block.type == "tool_use"), None)
     if called is not None:
@@ -179,7 +179,7 @@ def _optional(schema: dict[str, Any] | None, temperature: float, rejected: set[s
 
 
 def _is_about_schema(error: RequestRejected) -> bool:
-    return error.blames("input_schema") or (error.blames("output_config") and "schema" in error.said)
+    return error.blames("input_schema") or (error.blames("output_config") and "schema" in error.detail)
 
 
 def _cache_minimum(model: str) -> int:

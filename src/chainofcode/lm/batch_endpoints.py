@@ -53,20 +53,20 @@ class _VendorBatches:
         try:
             return await self._ask(responding, kind)
         except NotFound as error:
-            text = f"{self._lm.name} has no batch {batch_id}; was it sent with another key? ({error.said})"
+            text = f"{self._lm.name} has no batch {batch_id}; was it sent with another key? ({error.detail})"
             raise LMError(text) from None
 
     async def _create(self, responding: _Responding, kind: type[_Answer]) -> _Answer:
         try:
             return await self._ask(responding, kind)
         except NotFound as error:
-            raise LMError(f"{self._lm.base_url_shown} has no batch endpoint ({error.said})") from None
+            raise LMError(f"{self._lm.base_url_shown} has no batch endpoint ({error.detail})") from None
 
     async def _read(self, responding: _Responding, take: Callable[[bytes], None]) -> None:
         try:
             await self._lm.use_client(lambda client: self._lm.read_lines(responding(client), take))
         except NotFound as error:
-            text = f"{self._lm.name} no longer has the results of a batch ({error.said}); choose another --out"
+            text = f"{self._lm.name} no longer has the results of a batch ({error.detail}); choose another --out"
             raise LMError(text) from None
 
     def _decoded(self, data: bytes, kind: type[_Answer], *, is_transient: bool = False) -> _Answer:
@@ -155,8 +155,10 @@ class OpenAIBatches(_VendorBatches):
             batch.status, ""
         )
         if problems:
-            problem += ": " + "; ".join(self._lm.without_key(one.message or one.code or "")[:300] for one in problems)
-        if any(one.code == "token_limit_exceeded" for one in problems):
+            problem += ": " + "; ".join(
+                self._lm.without_key(error.message or error.code or "")[:300] for error in problems
+            )
+        if any(error.code == "token_limit_exceeded" for error in problems):
             problem += " (--at-once N makes smaller batches)"
         return BatchState(
             is_ended=batch.status in ("completed", "expired", "cancelled", "failed"),
@@ -284,8 +286,8 @@ class AnthropicBatches(_VendorBatches):
         after: dict[str, str] = {}
         for _ in range(_MAX_PAGES):
             page = await self._page(after)
-            recent = [one for one in page.data if one.created_at.timestamp() > noted - _CLOCK_SECONDS]
-            found += [one.id for one in recent if one.request_counts.total == size]
+            recent = [batch for batch in page.data if batch.created_at.timestamp() > noted - _CLOCK_SECONDS]
+            found += [batch.id for batch in recent if batch.request_counts.total == size]
             if not page.has_more or len(recent) < len(page.data) or not page.data:
                 return found
             after = {"after_id": page.data[-1].id}

@@ -156,9 +156,9 @@ class BatchQueue:
         self._recover()
         while self._queue:
             await self._quiet()
-            asked = [one for one in self._queue if not one.reply.done() and not self._is_known(one)]
+            unsent = [request for request in self._queue if not request.reply.done() and not self._is_known(request)]
             self._queue = []  # only now: if the store fails, `_end_rounds` fails what is in the queue
-            for part in self._parts(asked):
+            for part in self._parts(unsent):
                 self._start(self._send(part), part)
 
     async def _quiet(self) -> None:
@@ -170,54 +170,54 @@ class BatchQueue:
                 return
             await asyncio.sleep(left)
 
-    def _is_known(self, one: _Waiting) -> bool:
+    def _is_known(self, request: _Waiting) -> bool:
         """Whether an earlier batch has this request. If so, the caller gets its reply, now or when that batch ends."""
-        known = self._store.find(one.digest, self._taken)
+        known = self._store.find(request.digest, self._taken)
         if known is None:
             return False
-        one.custom_id = known.custom_id
+        request.custom_id = known.custom_id
         self._taken.add(known.custom_id)
         if known.reply is not None:
-            one.reply.set_result((_REPLIED, known.reply))
+            request.reply.set_result((_REPLIED, known.reply))
         else:
             batch = self._open[known.token]
-            batch.waiting.append(one)
+            batch.waiting.append(request)
             if batch.task is not None and batch.task.done():
-                _hand_on_failure(batch.task, batch.waiting)
+                _pass_on_failure(batch.task, batch.waiting)
         return True
 
-    def _parts(self, asked: Sequence[_Waiting]) -> Iterator[_Batch]:
+    def _parts(self, requests: Sequence[_Waiting]) -> Iterator[_Batch]:
         """Split requests into batches of a size that the provider accepts."""
         part, size = _Batch(""), 0
-        for one in asked:
-            is_full = size + one.size > self._endpoint.max_bytes or len(part.waiting) == self._endpoint.max_requests
+        for request in requests:
+            is_full = size + request.size > self._endpoint.max_bytes or len(part.waiting) == self._endpoint.max_requests
             if part.waiting and is_full:
                 yield part
                 part, size = _Batch(""), 0
-            part.waiting.append(one)
-            size += one.size
+            part.waiting.append(request)
+            size += request.size
         if part.waiting:
             yield part
 
     def _end_rounds(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is not None:
             waiting, self._queue = self._queue, []
-            _hand_on_failure(task, waiting)
+            _pass_on_failure(task, waiting)
 
     def _start(self, work: Coroutine[Any, Any, None], batch: _Batch) -> None:
         """Start work on a batch. If the work fails, so do the requests in the batch."""
         task = batch.task = asyncio.create_task(work)
-        task.add_done_callback(lambda task: _hand_on_failure(task, batch.waiting))
+        task.add_done_callback(lambda task: _pass_on_failure(task, batch.waiting))
 
     # --- one batch ------------------------------------------------------------------------------------------------
 
     async def _send(self, batch: _Batch) -> None:
-        batch.token, custom_ids = self._store.begin(self._model, [one.digest for one in batch.waiting])
+        batch.token, custom_ids = self._store.begin(self._model, [request.digest for request in batch.waiting])
         self._open[batch.token], batch.size = batch, len(custom_ids)
-        for one, custom_id in zip(batch.waiting, custom_ids, strict=True):
-            one.custom_id = custom_id
+        for request, custom_id in zip(batch.waiting, custom_ids, strict=True):
+            request.custom_id = custom_id
             self._taken.add(custom_id)
-        requests = [(one.custom_id, one.body) for one in batch.waiting]
+        requests = [(request.custom_id, request.body) for request in batch.waiting]
         batch.id = await self._sent_id(batch.token, requests)
         self._store.note_sent(batch.token, batch.id)
         self._tell(f"{batch.id}: a batch of {batch.size:,} requests to {self._model} was sent", False)
@@ -266,17 +266,17 @@ class BatchQueue:
 
     def _hand_out(self, batch: _Batch, state: BatchState) -> None:
         missing = 0
-        for one in batch.waiting:
-            reply = self._store.reply(one.custom_id)
-            result = (_REPLIED, reply) if reply is not None else batch.failures.get(one.custom_id)
+        for request in batch.waiting:
+            reply = self._store.reply(request.custom_id)
+            result = (_REPLIED, reply) if reply is not None else batch.failures.get(request.custom_id)
             missing += result is None
-            if one.reply.done():
+            if request.reply.done():
                 continue
             if result is not None:
-                one.reply.set_result(result)
+                request.reply.set_result(result)
             else:
                 text = f"the batch {batch.id} of {self._model} {state.problem or 'has no result for this request'}"
-                one.reply.set_exception(LMError(text, is_transient=state.is_transient))
+                request.reply.set_exception(LMError(text, is_transient=state.is_transient))
         failed = len(batch.failures) + missing
         trouble = f", {failed:,} without a reply" if failed else ""
         self._tell(f"{batch.id}: the batch has ended{trouble}", False)
@@ -332,9 +332,9 @@ class BatchQueue:
     def _forget(self, batch: _Batch) -> None:
         self._store.forget(batch.token)
         del self._open[batch.token]
-        for one in batch.waiting:
-            if not one.reply.done():
-                self._enqueue(one)
+        for request in batch.waiting:
+            if not request.reply.done():
+                self._enqueue(request)
 
     async def _found(self, token: str, noted: float, size: int) -> str | None:
         """Return the id of a batch that may have been sent; None if the provider has no such batch."""
@@ -350,8 +350,8 @@ class BatchQueue:
                     return batch_id
             return None
         finally:
-            for one in checks:
-                one.cancel()
+            for pending in checks:
+                pending.cancel()
             await asyncio.gather(*checks, return_exceptions=True)
 
     async def _id_if_token(self, batch_id: str, token: str) -> str | None:
@@ -364,12 +364,12 @@ class BatchQueue:
         return batch_id if any(custom_id.startswith(f"{token}-") for custom_id in custom_ids) else None
 
 
-def _hand_on_failure(task: asyncio.Task[None], waiting: Sequence[_Waiting]) -> None:
+def _pass_on_failure(task: asyncio.Task[None], waiting: Sequence[_Waiting]) -> None:
     """Fail or cancel the requests whose work has failed or was cancelled."""
     if task.cancelled():
-        for one in waiting:
-            one.reply.cancel()
+        for request in waiting:
+            request.reply.cancel()
     elif (error := task.exception()) is not None:
-        for one in waiting:
-            if not one.reply.done():
-                one.reply.set_exception(error)
+        for request in waiting:
+            if not request.reply.done():
+                request.reply.set_exception(error)

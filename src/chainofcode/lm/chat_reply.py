@@ -41,15 +41,15 @@ class ChatChoice(msgspec.Struct):
     def tokens(self) -> tuple[Token, ...]:
         """The tokens with their log probabilities; empty if these are malformed: the reply stays valid."""
         try:
-            told = msgspec.convert(self.logprobs, _Logprobs | None)
+            logprobs = msgspec.convert(self.logprobs, _Logprobs | None)
         except msgspec.ValidationError:
             return ()
-        return tuple(map(_token, (told.content if told is not None else None) or ()))
+        return tuple(map(_token, (logprobs.content if logprobs is not None else None) or ()))
 
 
-def _token(told: _TokenLogprobs) -> Token:
-    others = (told.top_logprobs or [])[:MAX_ALTERNATIVES]  # some endpoints send more than requested
-    return Token(told.token, {told.token: told.logprob} | {other.token: other.logprob for other in others})
+def _token(entry: _TokenLogprobs) -> Token:
+    others = (entry.top_logprobs or [])[:MAX_ALTERNATIVES]  # some endpoints send more than requested
+    return Token(entry.token, {entry.token: entry.logprob} | {other.token: other.logprob for other in others})
 
 
 class ChatTokens(msgspec.Struct):

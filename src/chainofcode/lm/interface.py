@@ -69,12 +69,12 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def bounded_tokens(told: object, estimate: int = 0) -> int:
+def bounded_tokens(reported: object, estimate: int = 0) -> int:
     """Return the token count that an endpoint reports, within bounds, so that no count lowers the spending.
 
     Without a positive number, return the estimate: budgets also hold for endpoints that report nothing.
     """
-    return int(min(told, _MAX_TOKENS)) if isinstance(told, (int, float)) and told > 0 else estimate
+    return int(min(reported, _MAX_TOKENS)) if isinstance(reported, (int, float)) and reported > 0 else estimate
 
 
 def estimated_tokens(text: str) -> int:

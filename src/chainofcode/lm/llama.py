@@ -18,7 +18,7 @@ def main() -> None:
     except ImportError as error:
         print(json.dumps({"error": f"the package xllamacpp is missing ({error}): pip install 'chainofcode[local]'"}))
         return
-    told = os.dup(1)
+    output = os.dup(1)
     os.dup2(2, 1)  # standard output is for the host alone
     params = xllamacpp.CommonParams()
     params.model.path = settings["path"]
@@ -37,9 +37,11 @@ def main() -> None:
     try:
         server = xllamacpp.Server(params)
     except Exception as error:
-        os.write(told, json.dumps({"error": f"llama.cpp cannot load the model: {error}"}).encode() + b"\n")
+        os.write(output, json.dumps({"error": f"llama.cpp cannot load the model: {error}"}).encode() + b"\n")
         return
-    os.write(told, json.dumps({"address": server.listening_address, "version": xllamacpp.__version__}).encode() + b"\n")
+    os.write(
+        output, json.dumps({"address": server.listening_address, "version": xllamacpp.__version__}).encode() + b"\n"
+    )
     sys.stdin.read()
     os._exit(0)  # the kernel frees memory faster than llama.cpp
 

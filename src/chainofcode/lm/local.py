@@ -289,17 +289,17 @@ class _LlamaServer:
             self._process.kill()
         line = self._process.stdout.readline()
         try:
-            told = json.loads(line)
+            report = json.loads(line)
         except ValueError:
             why = "exited without a message" if has_spoken else f"took over {_LOAD_SECONDS} s to load the model"
-            told = {"error": f"llama.cpp {why}; is there enough memory?"}
-        if "address" not in told:
+            report = {"error": f"llama.cpp {why}; is there enough memory?"}
+        if "address" not in report:
             self.close()
-            raise LMError(f"cannot start {path.name}: {told['error']}")
-        self._host, self._port = "127.0.0.1", int(str(told["address"]).rpartition(":")[2])
+            raise LMError(f"cannot start {path.name}: {report['error']}")
+        self._host, self._port = "127.0.0.1", int(str(report["address"]).rpartition(":")[2])
         self.recent: deque[str] = deque(maxlen=_IN_CACHE)
         about = path.stat()
-        identity = f"{about.st_size} {about.st_mtime_ns} {CONTEXT_TOKENS} {told['version']}"
+        identity = f"{about.st_size} {about.st_mtime_ns} {CONTEXT_TOKENS} {report['version']}"
         self.prefixes = Prefixes(directory, path.name, identity) if directory else None
 
     @property
@@ -341,14 +341,14 @@ class _LlamaServer:
             why = f"its process ended with {ended}; is there enough memory?" if ended is not None else error
             raise LMError(f"the local model does not respond: {why}") from None
         try:
-            told = json.loads(data)
+            content = json.loads(data)
         except ValueError:
             raise LMError(f"the local model returned HTTP {reply.status} without JSON") from None
-        if reply.status == 200 and isinstance(told, dict):
-            return told
+        if reply.status == 200 and isinstance(content, dict):
+            return content
         for key in ("error", "message"):
-            told = told.get(key, told) if isinstance(told, dict) else told
-        raise LMError(f"the local model rejects the request: {str(told)[:300]}")
+            content = content.get(key, content) if isinstance(content, dict) else content
+        raise LMError(f"the local model rejects the request: {str(content)[:300]}")
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
@@ -366,10 +366,10 @@ def _in_loop(on_text: OnText) -> OnText:
     """Return a function that calls `on_text` in the running event loop, from any thread."""
     loop = asyncio.get_running_loop()
 
-    def tell(text: str) -> None:
+    def forward(text: str) -> None:
         loop.call_soon_threadsafe(on_text, text)
 
-    return tell
+    return forward
 
 
 def _joined(reply: http.client.HTTPResponse, joined: ReplyStream) -> bytes:

@@ -93,7 +93,7 @@ class OpenAILM(RemoteLM):
         if self._is_marked:
             whole |= _MARKED
 
-        async def asked(n: int, seed: int | None) -> list[Completion]:
+        async def requested(n: int, seed: int | None) -> list[Completion]:
             def without(rejected: set[str]) -> dict[str, Any]:
                 fields = rejected | ({"response_format"} if as_json(schema) in rejected else set())
                 fields |= {"top_logprobs"} if "logprobs" in rejected else set()
@@ -109,16 +109,16 @@ class OpenAILM(RemoteLM):
             )
             return self._completions(messages, reply, time.monotonic() - started)
 
-        replies = (await asked(n, seed))[:n]  # not more than requested: a trace records the prompt with each
+        replies = (await requested(n, seed))[:n]  # not more than requested: a trace records the prompt with each
         missing = range(len(replies), n)
-        others = await asyncio.gather(*(asked(1, None if seed is None else seed + number) for number in missing))
+        others = await asyncio.gather(*(requested(1, None if seed is None else seed + number) for number in missing))
         return [*replies, *(reply for other in others for reply in other[:1])]
 
     def _limits(self, max_tokens: int, rejected: set[str], *, is_quick: bool) -> dict[str, Any]:
         """Return the token limit and the effort: the user's, else the lowest available for a quick request."""
         effort = self._effort
         if is_quick and not effort:
-            effort = next((one for one in self._dialect.efforts if f"effort {one}" not in rejected), "")
+            effort = next((level for level in self._dialect.efforts if f"effort {level}" not in rejected), "")
         # A model that accepts an effort, but not `none`, always reasons, which counts towards the limit of the reply.
         is_reasoning = "reasoning_effort" not in rejected and (bool(self._effort) or "effort none" in rejected)
         room = _REASONING_TOKENS if is_quick and is_reasoning and effort != "none" else 0
@@ -195,9 +195,9 @@ def _dispensable(error: RequestRejected, request: dict[str, Any], schema: dict[s
     """Return what to leave out of a rejected request: a field, an effort, or this schema."""
     if "reasoning_effort" in request and error.blames("reasoning_effort"):
         return f"effort {request['reasoning_effort']}" if error.is_about_value else "reasoning_effort"
-    if request.get("n", 1) > 1 and (error.blames("n") or re.search(_ONE_REPLY, error.said)):
+    if request.get("n", 1) > 1 and (error.blames("n") or re.search(_ONE_REPLY, error.detail)):
         return "n"
-    if "extra_body" in request and re.search(r"prompt_cache_(options|breakpoint)", f"{error.param} {error.said}"):
+    if "extra_body" in request and re.search(r"prompt_cache_(options|breakpoint)", f"{error.param} {error.detail}"):
         return "extra_body"
     for field in ("temperature", "prompt_cache_key", "logprobs", "stream_options", "stream"):
         if field in request and error.blames(field):

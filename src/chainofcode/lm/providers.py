@@ -75,10 +75,10 @@ def connect(
     )
     make = _BUILT_IN.get(provider)
     lm = make(wanted) if make is not None else _of_package(provider, wanted)
-    small = _said("COC_SMALL") if is_small is None else is_small
+    small = _flag("COC_SMALL") if is_small is None else is_small
     if small is not None:
         lm.is_small = small
-    seeing = _said("COC_IMAGES") if has_images is None else has_images
+    seeing = _flag("COC_IMAGES") if has_images is None else has_images
     if seeing is not None and provider != "local":  # the embedded server accepts only text
         lm.has_images = seeing
     if in_flight is not None and provider not in ("local", "scripted"):
@@ -106,17 +106,17 @@ def providers() -> list[str]:
     return [*_BUILT_IN, *sorted(added - _BUILT_IN.keys())]
 
 
-def _said(variable: str) -> bool | None:
-    said = os.environ.get(variable, "").strip().lower()
-    if said and said not in _TRUTHS:
-        raise LMError(f"{variable} must be 1 or 0, not {said[:100]!r}")
-    return _TRUTHS.get(said)
+def _flag(variable: str) -> bool | None:
+    text = os.environ.get(variable, "").strip().lower()
+    if text and text not in _TRUTHS:
+        raise LMError(f"{variable} must be 1 or 0, not {text[:100]!r}")
+    return _TRUTHS.get(text)
 
 
 def _of_package(provider: str, wanted: _Wanted) -> LM:
     """Return a model of a provider that an installed package adds."""
     (entry, *others) = importlib.metadata.entry_points(group=ENTRY_POINTS, name=provider)
-    packages = ", ".join(sorted({one.dist.name for one in (entry, *others) if one.dist is not None}))
+    packages = ", ".join(sorted({found.dist.name for found in (entry, *others) if found.dist is not None}))
     if others:
         raise LMError(f"{len(others) + 1} packages add the provider {provider!r}: {packages}; uninstall all but one")
     try:
@@ -214,9 +214,9 @@ def _ollama(wanted: _Wanted) -> LM:
 
 def _ollama_in_flight() -> int:
     """Return how many requests Ollama answers at once, from its own environment variable."""
-    told = os.environ.get("OLLAMA_NUM_PARALLEL", "")
-    is_number = told.isdecimal() and 0 < int(told) <= _MAX_IN_FLIGHT
-    return int(told) if is_number else _OLLAMA_IN_FLIGHT
+    setting = os.environ.get("OLLAMA_NUM_PARALLEL", "")
+    is_number = setting.isdecimal() and 0 < int(setting) <= _MAX_IN_FLIGHT
+    return int(setting) if is_number else _OLLAMA_IN_FLIGHT
 
 
 _BUILT_IN: dict[str, Callable[[_Wanted], LM]] = {

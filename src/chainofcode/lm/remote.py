@@ -46,22 +46,24 @@ _Outcome = TypeVar("_Outcome")
 class RequestRejected(LMError):
     """The endpoint is up but rejects this request; `param` is the field that it names, if any."""
 
-    def __init__(self, message: str, said: str, param: str) -> None:
+    def __init__(self, message: str, detail: str, param: str) -> None:
         super().__init__(message)
-        self.said, self.param = said, param
+        self.detail, self.param = detail, param
 
     @property
     def is_about_kind(self) -> bool:
         """Whether the endpoint never accepts this field, rather than this value of it."""
-        is_no = re.search(_NO, self.said, re.IGNORECASE) is not None
-        return is_no and re.search(r"\bschema\b", self.said, re.IGNORECASE) is None
+        is_no = re.search(_NO, self.detail, re.IGNORECASE) is not None
+        return is_no and re.search(r"\bschema\b", self.detail, re.IGNORECASE) is None
 
     @property
     def is_about_value(self) -> bool:
         """Whether the endpoint accepts the field, but not this value of it."""
         return (
             re.search(
-                r"unsupported value|does not support '|supported values|invalid value|input should be", self.said, re.I
+                r"unsupported value|does not support '|supported values|invalid value|input should be",
+                self.detail,
+                re.I,
             )
             is not None
         )
@@ -71,18 +73,18 @@ class RequestRejected(LMError):
         if self.param:
             return re.match(rf"{field}(?![\w-])", self.param) is not None
         if "_" in field:
-            return re.search(rf"\b{field}\b", self.said) is not None
+            return re.search(rf"\b{field}\b", self.detail) is not None
         name = rf"['\"`]{field}['\"`]"
-        told = rf"\A{field}[\w.]*: |{name}.{{0,40}}{_NO}|{_NO}.{{0,30}}{name}|\A{field} is {_NO}"
-        return re.search(told, self.said, re.IGNORECASE | re.DOTALL) is not None
+        pattern = rf"\A{field}[\w.]*: |{name}.{{0,40}}{_NO}|{_NO}.{{0,30}}{name}|\A{field} is {_NO}"
+        return re.search(pattern, self.detail, re.IGNORECASE | re.DOTALL) is not None
 
 
 class NotFound(LMError):
     """The endpoint has no such model, file or batch, or does not have this endpoint at all."""
 
-    def __init__(self, message: str, said: str) -> None:
+    def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.detail = detail
 
 
 class RemoteLM(LM):
@@ -208,8 +210,8 @@ class RemoteLM(LM):
         status, data = await batches.send({**fields, **more})
         if status == 200:
             return data
-        said, param = _error_in(data[:_MAX_ERROR_BYTES])
-        raise self._rejection(status, self.without_key(said), param, {})
+        message, param = _error_in(data[:_MAX_ERROR_BYTES])
+        raise self._rejection(status, self.without_key(message), param, {})
 
     async def use_client(self, use: Callable[[Any], Awaitable[_Outcome]]) -> _Outcome:
         """Use the package's client, within `request_seconds`. Raises its errors as LMError."""
@@ -223,7 +225,7 @@ class RemoteLM(LM):
             text = f"{self.name} took over {self._request_seconds:g} s to answer"
             failure = LMError(text, is_transient=True)
         except Exception as error:  # from the package or its dependencies
-            failure = self._as_ours(package, error)
+            failure = self._as_lm_error(package, error)
         raise failure  # not inside `except`: its context would be the original error, which may hold the key
 
     async def read_bounded(self, responding: AbstractAsyncContextManager[Any], on_text: OnText | None = None) -> bytes:
@@ -326,26 +328,26 @@ class RemoteLM(LM):
             body += chunk
             if len(body) > _MAX_ERROR_BYTES:
                 break
-        said, param = _error_in(bytes(body))
-        raise self._rejection(response.status_code, self.without_key(said), param, response.headers)
+        message, param = _error_in(bytes(body))
+        raise self._rejection(response.status_code, self.without_key(message), param, response.headers)
 
-    def _rejection(self, status: int, told: str, param: str, headers: Mapping[str, str]) -> LMError:
+    def _rejection(self, status: int, message: str, param: str, headers: Mapping[str, str]) -> LMError:
         """Return an error that states what the endpoint rejects and what to do about it."""
-        said = told[:300]
+        shown = message[:300]
         if status < 400:
             return LMError(f"{self.base_url_shown} redirects requests ({status}): check the URL")
         if status in (401, 403):
             variable = self.key_variable or f"{self.package.upper()}_API_KEY"
-            return LMError(f"{self.base_url_shown} rejects the key: check {variable}, or pass another key ({said})")
+            return LMError(f"{self.base_url_shown} rejects the key: check {variable}, or pass another key ({shown})")
         if status == 404:
-            return NotFound(f"model {self._model!r} not found at {self.base_url_shown} ({said})", said)
-        is_refused = status == 500 and re.search(_REFUSED_WITH_500, told) is not None
+            return NotFound(f"model {self._model!r} not found at {self.base_url_shown} ({shown})", shown)
+        is_refused = status == 500 and re.search(_REFUSED_WITH_500, message) is not None
         if status in (408, 409, 429) or (status >= 500 and not is_refused):
-            text = f"{self.name} fails with {status}: {said}"
+            text = f"{self.name} fails with {status}: {shown}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
-        return RequestRejected(f"{self.name} rejects the request with {status}: {said}", told, param)
+        return RequestRejected(f"{self.name} rejects the request with {status}: {shown}", message, param)
 
-    def _as_ours(self, package: Any, error: Exception) -> LMError:
+    def _as_lm_error(self, package: Any, error: Exception) -> LMError:
         """Convert an error of the package into an LMError."""
         if isinstance(error.__cause__, LMError):  # raised by `_check`, wrapped by the package
             return error.__cause__
@@ -353,8 +355,10 @@ class RemoteLM(LM):
             reason = self.without_key(str(error.__cause__ or "no reply"))[:200]
             text = f"{self.base_url_shown} cannot be reached ({reason}): is the server running, and is the URL right?"
             return LMError(text, is_transient=True)
-        said = self.without_key(str(error))[:300]
-        return LMError(f"the request to {self.name} failed: {type(error).__name__} {said}".rstrip(), is_transient=True)
+        message = self.without_key(str(error))[:300]
+        return LMError(
+            f"the request to {self.name} failed: {type(error).__name__} {message}".rstrip(), is_transient=True
+        )
 
     def without_key(self, text: str) -> str:
         """Remove the key and the password from a message of the endpoint."""
@@ -367,7 +371,7 @@ class RemoteLM(LM):
 def _is_listed(model: str, body: bytes) -> bool:
     """Whether a model is in the reply of `/models`. If the list cannot be read, it counts as listed."""
     try:
-        names = {str(one["id"]) for one in msgspec.json.decode(body)["data"] or ()}
+        names = {str(entry["id"]) for entry in msgspec.json.decode(body)["data"] or ()}
     except (msgspec.DecodeError, ValueError, RecursionError, LookupError, TypeError):
         return True
     return not names.isdisjoint([model, f"{model}:latest"])
@@ -415,9 +419,9 @@ def without_login(url: str) -> tuple[str, tuple[str, ...]]:
 def _error_in(body: bytes) -> tuple[str, str]:
     """Return the message of an error response, and the field that it names."""
     try:
-        told = msgspec.json.decode(body)
-        told = told.get("error", told)
-        return str(told.get("message", told)), str(told.get("param") or "")
+        error = msgspec.json.decode(body)
+        error = error.get("error", error)
+        return str(error.get("message", error)), str(error.get("param") or "")
     except (msgspec.DecodeError, ValueError, RecursionError, AttributeError):
         return body.decode(errors="replace"), ""
 

@@ -55,7 +55,7 @@ class ReplyStore:
         if row is None:
             return None
         if row[0][:_DIGEST_BYTES] != _digest(request, row[0][_DIGEST_BYTES:]):
-            self.begin_anew()
+            self.replace_file()
             return None
         self._note_use(request, row[1])
         return bytes(row[0][_DIGEST_BYTES:])
@@ -71,7 +71,7 @@ class ReplyStore:
         except sqlite3.DatabaseError as error:
             self._recover(error)
 
-    def begin_anew(self) -> None:
+    def replace_file(self) -> None:
         """Set the file aside because its content is invalid, and start a new one."""
         self._file.close()
         if not self._is_read_only:
@@ -97,7 +97,7 @@ class ReplyStore:
             if file is None:
                 raise
         self._is_read_only = True
-        self._tell(f"{self._path} cannot be written: stored replies are used, and none are added")
+        self._warn_once(f"{self._path} cannot be written: stored replies are used, and none are added")
         return file
 
     def _open(self) -> sqlite3.Connection:
@@ -165,15 +165,15 @@ class ReplyStore:
     def _recover(self, error: sqlite3.DatabaseError) -> None:
         """Start a new file after damage. If the file is locked, skip this reply; after other errors, store no more."""
         if _is_damage(error):
-            self.begin_anew()
+            self.replace_file()
         elif getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
             self._give_up(str(error))
 
     def _give_up(self, why: str) -> None:
         self._is_read_only = True
-        self._tell(f"nothing more is kept in {self._path}: {why}")
+        self._warn_once(f"nothing more is kept in {self._path}: {why}")
 
-    def _tell(self, text: str) -> None:
+    def _warn_once(self, text: str) -> None:
         if not self._has_warned:
             self._has_warned = True
             self._warn(text)

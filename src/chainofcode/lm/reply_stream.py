@@ -59,8 +59,8 @@ class ReplyStream(abc.ABC):
 
     def _refuse(self, error: Any) -> None:
         if error is not None:
-            said = self._without_key(str(error.get("message", error) if isinstance(error, dict) else error))
-            raise LMError(f"the model stopped in the middle of its reply: {said[:300]}", is_transient=True)
+            message = self._without_key(str(error.get("message", error) if isinstance(error, dict) else error))
+            raise LMError(f"the model stopped in the middle of its reply: {message[:300]}", is_transient=True)
 
     def _check_whole(self) -> None:
         if not self.finish:
@@ -134,8 +134,8 @@ class MessageStream(ReplyStream):
 
     def _take(self, event: _MessageEvent) -> None:
         self._refuse(event.error)
-        told = event.usage if event.message is None else event.message.usage
-        self._usage |= told if isinstance(told, dict) else {}  # a reply with malformed token counts stays valid
+        usage = event.usage if event.message is None else event.message.usage
+        self._usage |= usage if isinstance(usage, dict) else {}  # a reply with malformed token counts stays valid
         if event.delta is not None:
             self.finish = event.delta.stop_reason or self.finish
             self._write(event.delta.text)

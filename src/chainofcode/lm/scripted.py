@@ -52,7 +52,7 @@ class ScriptedLM(LM):
     ) -> None:
         self.name, self.in_flight, self.has_images, self.has_stream = name, in_flight, True, True
         self.requests: list[tuple[Message, ...]] = []
-        self._asked, self._taken, self._keeps_requests = 0, 0, keeps_requests
+        self._requested, self._taken, self._keeps_requests = 0, 0, keeps_requests
         self._whens = whens
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
@@ -60,7 +60,7 @@ class ScriptedLM(LM):
     async def complete(
         self, messages: Sequence[Message], *, n: int = 1, on_text: OnText | None = None, **options: Any
     ) -> list[Completion]:
-        self._asked += 1
+        self._requested += 1
         if self._keeps_requests:
             self.requests.append(tuple(messages))
         last = messages[-1].content if messages else ""
@@ -75,7 +75,7 @@ class ScriptedLM(LM):
             reply = next(self._replies)
         except StopIteration:
             why = ': no "when" matches' if self._whens and not self._taken else ""
-            raise LMError(f"{self.name} has no reply left for request {self._asked}{why}") from None
+            raise LMError(f"{self.name} has no reply left for request {self._requested}{why}") from None
         self._taken += 1
         return reply
 

@@ -204,10 +204,10 @@ def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
     wheels = list(Path(directory).glob("*.whl"))
     if done.returncode != 0 or not wheels:
         lines = done.stderr.strip().splitlines()
-        said = [line for line in lines if line.startswith("ERROR")] or lines or ["pip failed"]
-        if any("No space left" in line for line in said):
+        errors = [line for line in lines if line.startswith("ERROR")] or lines or ["pip failed"]
+        if any("No space left" in line for line in errors):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        raise _Unreachable(f"the package index, through pip: {said[-1].removeprefix('ERROR: ')[:300]}")
+        raise _Unreachable(f"the package index, through pip: {errors[-1].removeprefix('ERROR: ')[:300]}")
     return wheels[0]
 
 

@@ -41,8 +41,8 @@ class Cached(Around):
         self._store = ReplyStore(store) if isinstance(store, Path) else store
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        asked = {name: value for name, value in options.items() if name != "on_text"}
-        request = hashlib.sha256(_canonical([self.name, self.version], messages, asked)).digest()
+        relevant = {name: value for name, value in options.items() if name != "on_text"}
+        request = hashlib.sha256(_canonical([self.name, self.version], messages, relevant)).digest()
         known = self._look_up(request)
         if known is not None:
             return [msgspec.structs.replace(reply, usage=Usage(), seconds=0.0, is_cached=True) for reply in known]
@@ -55,7 +55,7 @@ class Cached(Around):
         try:
             return None if data is None else _completions.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            self._store.begin_anew()
+            self._store.replace_file()
             return None
 
     def close(self) -> None:
@@ -84,11 +84,11 @@ class Retried(Around):
             except LMError as error:
                 if not error.is_transient or attempt == self._attempts:
                     raise
-                asked = error.retry_seconds
-                if asked is not None and asked > _LONGEST_PAUSE_SECONDS:
+                delay = error.retry_seconds
+                if delay is not None and delay > _LONGEST_PAUSE_SECONDS:
                     raise  # too long to wait silently
                 # Jitter: requests that failed together must not be retried together.
-                await asyncio.sleep(asked if asked is not None else pause * random.uniform(0.5, 1.5))  # noqa: S311
+                await asyncio.sleep(delay if delay is not None else pause * random.uniform(0.5, 1.5))  # noqa: S311
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 

@@ -20,7 +20,7 @@ from ..trace import Event
 from .answers import AnswerType, answer_type_of
 from .baselines import cot, direct
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
-from .composition import Doubts, judged, ladder, skipped_with_files, typed, voted
+from .composition import Doubts, judged, ladder, skipped_with_files, timed, typed, voted
 from .input_files import Files, files_of
 from .prompting import Inquiry, Method, Shown, failed
 from .react import react
@@ -68,6 +68,7 @@ def compose(
     fallback: bool = False,
     votes: int = 1,
     doubts: Doubts | None = None,
+    seconds: float | None = None,
 ) -> Method:
     """Return a method by name, with these options.
 
@@ -76,23 +77,30 @@ def compose(
     - `fallback`: whether other methods are tried if there is no answer, and vote on answers by judgement
     - `votes`: how many times to run all of this; the most frequent answer wins
     - `doubts`: finds reasons not to trust a vote, such as `chainofcode.audit.doubts`; the vote then counts half
+    - `seconds`: the time limit of each method; after a method that exceeds it, only the quickest one is tried
     """
     if method not in METHODS:
         raise InputError(f"unknown method {method!r} (expected one of: {', '.join(METHODS)})")
 
-    def one(name: str) -> Method:
+    def method_of(name: str) -> Method:
         if name in _WITHOUT_PROGRAM:
             return typed(_WITHOUT_PROGRAM[name])
         if name != method:  # a fallback: repairs did not help
             return skipped_with_files(name, programmed(_RUNNERS[name]))
         return programmed(_RUNNERS[name], repairs=max(repairs, critique), critique=critique)
 
-    whole = one(method)
+    def limited(name: str, rung: Method) -> Method:
+        return rung if seconds is None else timed(name, rung, seconds)
+
+    whole = method_of(method)
     if fallback and method in _RUNNERS:
-        whole = judged(whole, {name: one(name) for name in _JUDGES})
+        whole = judged(whole, {name: method_of(name) for name in _JUDGES})
     if fallback:
         below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
-        whole = ladder({method: whole, **{name: one(name) for name in below}}) if below else whole
+        rungs = {method: whole, **{name: method_of(name) for name in below}}
+        whole = ladder({name: limited(name, rung) for name, rung in rungs.items()})
+    else:
+        whole = limited(method, whole)
     return voted(whole, votes, doubts) if votes > 1 else whole
 
 

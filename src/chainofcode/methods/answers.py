@@ -255,19 +255,23 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
 
     def fit(value: Any) -> Any:
         data = _json_data(value)
-        told = _held_against(plain, data) if plain is not None else None
-        told = conformed(data=data) if told is None else told
-        if told:
-            why = told.get("misfit") or told.get("unfit") or f"checking it against the schema failed: {told['error']}"
+        outcome = _plain_outcome(plain, data) if plain is not None else None
+        outcome = conformed(data=data) if outcome is None else outcome
+        if outcome:
+            why = (
+                outcome.get("misfit")
+                or outcome.get("unfit")
+                or f"checking it against the schema failed: {outcome['error']}"
+            )
             raise Misfit(f"{_short(data)} does not fit: {why[:_MAX_WHY_CHARS]}")
         return data
 
     try:
-        told, words = conformed() if plain is None else {}, _fitting(schema)
+        outcome, words = conformed() if plain is None else {}, _fitting(schema)
     except (RecursionError, TypeError, ValueError) as error:
         raise InputError(f"{name} is not a JSON schema: {error}") from None
-    if told:
-        raise InputError(f"{name} {told.get('unfit') or 'cannot be used: ' + told['error']}")
+    if outcome:
+        raise InputError(f"{name} {outcome.get('unfit') or 'cannot be used: ' + outcome['error']}")
     return AnswerType(name, words, lambda value: _as_it_fits(value, fit), is_text=True)
 
 
@@ -278,7 +282,7 @@ def _plain(schema: Mapping[str, Any]) -> PlainSchema | None:
         return None
 
 
-def _held_against(plain: PlainSchema, data: Any) -> dict[str, Any] | None:
+def _plain_outcome(plain: PlainSchema, data: Any) -> dict[str, Any] | None:
     """Return the outcome in the form that the process returns; None if that takes too long here."""
     try:
         misfit = plain.misfit(data)
@@ -304,10 +308,10 @@ async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
     if wanted is None or not answer.is_answered or answer.type:
         return answer
     try:
-        said = decode(answer.value)
-        if isinstance(said, Opaque):
-            raise Misfit(f"the answer is a {said.type_name} of the program's, which stays there; give plain data")
-        data = await in_thread(wanted.read, said)  # a query may take long
+        given = decode(answer.value)
+        if isinstance(given, Opaque):
+            raise Misfit(f"the answer is a {given.type_name} of the program's, which stays there; give plain data")
+        data = await in_thread(wanted.read, given)  # a query may take long
         value = encode(data, brief=_refuse)
     except (Misfit, ValueFormatError) as misfit:
         failure = Failure(MISFIT, f"wanted {wanted.name}, but {misfit}")

@@ -76,11 +76,11 @@ async def _in_place_of_python(inquiry: Inquiry, reply: str, how: str) -> AsyncIt
     yield inquiry.stated(call.reply)
 
 
-def first_of(one: Runner, other: Runner, other_name: str) -> Runner:
+def first_of(first: Runner, other: Runner, other_name: str) -> Runner:
     """Run a program one way and, if there is no answer, the other way."""
 
     async def run(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
-        async for event in one(inquiry, reply, known):
+        async for event in first(inquiry, reply, known):
             if isinstance(event, Answer) and not event.is_answered:
                 yield stepping(event, other_name)
                 async for later in other(inquiry, reply, known):
@@ -243,8 +243,8 @@ class _Attempt:
                 return "The program states its answer as a literal: it must work it out."
             options = options_in(self._inquiry.question)
             if options and wanted is None and not chosen(decode(answer.value), options):
-                said = f"The answer of the program was {answer.text[:200]}, which is none of the options: "
-                return f"{said}{', '.join(options)}.{self._state()}"
+                text = f"The answer of the program was {answer.text[:200]}, which is none of the options: "
+                return f"{text}{', '.join(options)}.{self._state()}"
             return None
         if not answer.reason.is_repairable or answer.error is None:
             return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import dataclasses
 import functools
-import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
@@ -34,17 +34,19 @@ def typed(method: Method) -> Method:
     """Check the answer of a method against the answer type; if it does not fit, ask once more, in words."""
 
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
-        said = ""
+        reply = ""
         async for event in method(inquiry):
             if isinstance(event, Call) and not event.tool:
-                said = event.reply
+                reply = event.reply
             if not isinstance(event, Answer) or event.then:
                 yield event
                 continue
             answer = await fitted(event, inquiry.answer_type)
             if answer.error is not None and is_misfit(answer) and not event.type:
                 yield stepping(answer, "repair")
-                call = await inquiry.complete(prompt("restate"), inquiry.text, said or event.text, answer.error.message)
+                call = await inquiry.complete(
+                    prompt("restate"), inquiry.text, reply or event.text, answer.error.message
+                )
                 yield call
                 again = await fitted(inquiry.stated(call.reply), inquiry.answer_type)
                 left = {"artifacts": event.artifacts, "unsent": event.unsent}
@@ -57,14 +59,16 @@ def typed(method: Method) -> Method:
 def ladder(rungs: Mapping[str, Method]) -> Method:
     """Try methods in turn until one answers; the trace records why the others failed.
 
-    A program that one method wrote is passed on to the next. A spent budget ends the ladder, and so does a model that
-    has never replied.
+    A program that one method wrote is passed on to the next. After a method that took too long, only the last one is
+    tried, which is the quickest. A spent budget ends the ladder, and so does a model that has never replied.
     """
 
     async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
         inquiry = inquiry.remembering()
         last_call: Call | None = None
-        for name, following in itertools.zip_longest(rungs, list(rungs)[1:], fillvalue=""):
+        left = list(rungs)
+        while left:
+            name, *left = left
             last = failed(Reason.ERROR, f"{name} ended without an answer")
             try:
                 async for event in rungs[name](inquiry):
@@ -78,15 +82,41 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
             except BudgetError as error:
                 last = failed(error.reason, str(error))
             except LMError as error:
-                if last_call is None or not following:
+                if last_call is None or not left:
                     raise
                 last = failed(Reason.ERROR, str(error))
-            if last.is_answered or last.reason.is_final or not following:
+            if last.is_answered or last.reason.is_final or not left:
                 yield last
                 return
-            yield stepping(last, following)
+            left = left[-1:] if last.reason is Reason.METHOD_LIMIT else left
+            yield stepping(last, left[0])
 
     return method
+
+
+def timed(name: str, method: Method, seconds: float) -> Method:
+    """End a method after this time. What it did until then stays in the trace."""
+
+    async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
+        deadline: float | None = asyncio.get_running_loop().time() + seconds
+        async with contextlib.aclosing(cast(AsyncGenerator[Event], method(inquiry))) as events:
+            while True:
+                try:
+                    async with asyncio.timeout_at(deadline) as waiting:
+                        event = await anext(events, None)
+                except (TimeoutError, asyncio.CancelledError):
+                    task = asyncio.current_task()
+                    if not (deadline is None or waiting.expired()) or (task is not None and task.cancelling()):
+                        raise
+                    event = None
+                if event is None and (deadline is None or waiting.expired()):
+                    yield failed(Reason.METHOD_LIMIT, f"{name} took over {seconds:g} seconds")
+                if event is None:
+                    return
+                yield event
+                deadline = None if waiting.expired() else deadline  # cancelled: it still reports its requests
+
+    return checked
 
 
 def skipped_with_files(name: str, method: Method) -> Method:

@@ -135,13 +135,13 @@ def _table(path: str, words: _Words) -> dict[str, Any]:
     more = [f"and {len(header) - SHOWN_COLUMNS} more keys"] if len(header) > SHOWN_COLUMNS else []
     values = [map(Column.value, columns, row) for row in first]
     rows = [words.row(dict(zip(header, row, strict=False))) for row in values]
-    told = (
+    description = (
         f"{words.items} of {count:,} {words.records}, one for each row of {file_name(path)}; "
         f"a missing number or date is {words.nothing}. "
         "Keys with the types of their values, and the first rows:\n"
         + fenced("\n".join([*typed, *more, "", *rows]).rstrip())
     )
-    return {"separator": separator, "words": told}
+    return {"separator": separator, "words": description}
 
 
 def _sniffed(line: str) -> str:

@@ -68,7 +68,7 @@ class Files:
     reads: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     prelude: tuple[File, ...] = ()
-    told: str = ""
+    description: str = ""
 
     def granted(self, options: RunOptions) -> RunOptions:
         """Return the options with the files granted."""
@@ -102,7 +102,7 @@ async def files_of(
         _check_kinds(kinds)
     packages = _packages(listed, kinds, options.packages) if language is PYTHON else ()
     taken = {"question", *options.inputs, *options.toolbox.tools}
-    prelude, told = [], []
+    prelude, descriptions = [], []
     for path in listed:
         name = _name(Path(path).stem, taken, language)
         taken.add(name)
@@ -110,10 +110,10 @@ async def files_of(
         if read.kind == "rows" and "pandas" in packages:
             read = replace(read, kind="table")
         prelude.append(read)
-        told.append(words)
+        descriptions.append(words)
     files = Files(tuple(listed), packages, tuple(prelude))
     tables = await _look(files, options, sandbox)
-    shown = [f"{file.name} = {tables.get(file.name, words)}" for file, words in zip(prelude, told, strict=True)]
+    shown = [f"{file.name} = {tables.get(file.name, words)}" for file, words in zip(prelude, descriptions, strict=True)]
     return Files(files.reads, packages, files.prelude, "\n".join(shown))
 
 
@@ -199,27 +199,27 @@ async def _described(name: str, path: str, kind: str, worker: Worker, language: 
         return file, f"{file.path!r}, the path (str) of an image"
     if kind in ("parquet", "excel"):
         return _file(name, path, kind), ""
-    told = await told_by(path, kind, worker, language)
-    return _file(name, path, kind, told.get("separator", "")), told["words"]
+    inspection = await told_by(path, kind, worker, language)
+    return _file(name, path, kind, inspection.get("separator", "")), inspection["words"]
 
 
 async def told_by(path: str, kind: str, worker: Worker, language: Language = PYTHON) -> dict[str, Any]:
     """Return the result of inspecting a file: `words`, and the `separator` of rows. Raises InputError."""
-    told = await worker("methods.file_inspection", {"path": path, "kind": kind, "language": language.name})
-    _check_readable(path, told)
-    return told
+    inspection = await worker("methods.file_inspection", {"path": path, "kind": kind, "language": language.name})
+    _check_readable(path, inspection)
+    return inspection
 
 
 def _file(name: str, path: str, kind: Any, separator: str = "") -> File:
     return File(name, os.path.abspath(path), kind, separator)
 
 
-def _check_readable(path: str, told: dict[str, Any]) -> None:
-    if "unreadable" in told:
-        raise InputError(told["unreadable"])
-    if "error" in told:
-        raise InputError(f"cannot read {path}: {told['error']}")
-    if "encoding" in told:
+def _check_readable(path: str, inspection: dict[str, Any]) -> None:
+    if "unreadable" in inspection:
+        raise InputError(inspection["unreadable"])
+    if "error" in inspection:
+        raise InputError(f"cannot read {path}: {inspection['error']}")
+    if "encoding" in inspection:
         if os.path.splitext(path)[1].lower() in _KINDS:
             raise InputError(f"cannot read {path}: its text is not UTF-8; convert it first (iconv does that)")
         known = ", ".join(sorted(_KINDS))

@@ -100,8 +100,8 @@ def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int
         code = process.returncode
     if code != 0:
         return {"error": why_ended(code, seconds)}
-    told: dict[str, Any] = json.loads(output)
-    return told
+    result: dict[str, Any] = json.loads(output)
+    return result
 
 
 async def worked(
@@ -117,8 +117,8 @@ async def worked(
     code, output = await finished(await started(_command(module)), message, seconds)
     if code != 0:
         return {"error": why_ended(code, seconds)}
-    told: dict[str, Any] = json.loads(output)
-    return told
+    result: dict[str, Any] = json.loads(output)
+    return result
 
 
 async def started(command: list[str], variables: Sequence[str] = ()) -> asyncio.subprocess.Process:

@@ -131,7 +131,7 @@ class PlainSchema:
         if isinstance(data, dict):
             self._spend(len(names))
             missing = (name for name in names if name not in data)
-            yield from (_said(f"{name!r} is a required property (at {path})") for name in missing)
+            yield from (_message(f"{name!r} is a required property (at {path})") for name in missing)
 
     def _others(self, data: Any, allowed: Any, schema: Mapping[str, Any], path: str) -> Iterator[Message]:
         if isinstance(data, dict):
@@ -139,7 +139,7 @@ class PlainSchema:
             for name in data:
                 if name not in known:
                     if allowed is False:
-                        yield _said(f"{name[:100]!r} is not allowed (at {path})")
+                        yield _message(f"{name[:100]!r} is not allowed (at {path})")
                     else:
                         yield from self._misfits(data[name], allowed, f"{path}.{name[:100]}")
 
@@ -160,9 +160,9 @@ class PlainSchema:
     def _const(self, data: Any, wanted: Any, path: str) -> Iterator[Message]:
         yield from self._enum(data, [wanted], path)
 
-    def _bound(self, data: Any, is_within: bool, told: str, path: str) -> Iterator[Message]:
+    def _bound(self, data: Any, is_within: bool, fault: str, path: str) -> Iterator[Message]:
         if not is_within:
-            yield lambda: f"{_brief(data)} {told} (at {path})"
+            yield lambda: f"{_brief(data)} {fault} (at {path})"
 
     def _least(self, data: Any, bound: float, path: str) -> Iterator[Message]:
         if _is_a(data, "number"):
@@ -247,7 +247,7 @@ def _is_equal(data: Any, atom: Any) -> bool:
     return bool(data == atom)
 
 
-def _said(text: str) -> Message:
+def _message(text: str) -> Message:
     return lambda: text
 
 

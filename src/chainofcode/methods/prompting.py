@@ -107,15 +107,15 @@ class Inquiry:
         """Whether the words of the question are enough to answer it, without what only a program can reach."""
         options = self.options
         wants_text = self.answer_type is not None and self.answer_type.is_text
-        return not (self.files.told or options.inputs or options.toolbox.tools or options.scratch or wants_text)
+        return not (self.files.description or options.inputs or options.toolbox.tools or options.scratch or wants_text)
 
     @property
     def text(self) -> str:
         """The question as the model reads it, with what the program will find."""
         lines = [f"Question: {self.question}"]
         variables = [f"{name} = {brief(value, 500)}" for name, value in self.options.inputs.items()]
-        if self.files.told:
-            variables.append(self.files.told)
+        if self.files.description:
+            variables.append(self.files.description)
         if any(file.kind == "path" for file in self.files.prelude):
             variables.append(self._sight)
         is_query = self.language is SQL
@@ -125,7 +125,7 @@ class Inquiry:
             lines.append(f"These packages may be imported: {packages}")
         if self.options.scratch:
             lines.append("Files that the program writes into its working directory are kept for whoever asks.")
-        if tools := self.options.toolbox.told:
+        if tools := self.options.toolbox.descriptions:
             lines.append(f"These functions are there to be called, and do what they say:\n{tools}")
         if self.answer_type is not None:
             lines.append(f"The answer must be {self.answer_type.words}")
@@ -142,11 +142,11 @@ class Inquiry:
 
     def stated(self, reply: str) -> Answer:
         """Return the answer that a reply states, or a NoAnswer error."""
-        said = self.answer_in(reply)
-        if not said:
+        text = self.answer_in(reply)
+        if not text:
             failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
             return Answer(Reason.ERROR, error=failure)
-        return Answer(Reason.ANSWERED, said, repr(said), "reply")
+        return Answer(Reason.ANSWERED, text, repr(text), "reply")
 
     def answer_in(self, reply: str) -> str | None:
         return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
@@ -183,7 +183,7 @@ def question_after(turns: Sequence[tuple[str, str]], question: str) -> str:
     """Return a question below the earlier turns of its conversation, given as pairs of speaker and text."""
     if not turns:
         return question
-    before = [f"{who}: {text}" for who, text in turns]
+    before = [f"{speaker}: {text}" for speaker, text in turns]
     return "\n".join(["What was said before:", *before, "", f"The question now: {question}"])
 
 

@@ -74,16 +74,18 @@ async def tables_of(
 ) -> Files:
     """Inspect the files of a query. Raises InputError for a file or an engine that cannot be used."""
     prelude: list[File] = []
-    told: list[str] = []
+    descriptions: list[str] = []
     listed = [os.fspath(path) for path in paths]
-    held = [path for path in listed if _is_database(path)]
-    if len(held) > (1 if database is None else 0):
-        raise InputError(f"cannot read {held[-1]}: a query can read only one database")
-    if held:
-        listed.remove(held[0])
-        database = held[0]
+    databases = [path for path in listed if _is_database(path)]
+    if len(databases) > (1 if database is None else 0):
+        raise InputError(f"cannot read {databases[-1]}: a query can read only one database")
+    if databases:
+        listed.remove(databases[0])
+        database = databases[0]
         check_file(database, MAX_BYTES)
-        told.append(f"the tables of {Path(database).name}:\n{(await asyncio.to_thread(Query, database)).schema}")
+        descriptions.append(
+            f"the tables of {Path(database).name}:\n{(await asyncio.to_thread(Query, database)).schema}"
+        )
     chosen = _engine(engine, None if database is None else Path(database))
     taken: set[str] = set()
     for path in listed:
@@ -92,12 +94,12 @@ async def tables_of(
         taken.add(name)
         words, separator = await _described(path, kind, worker)
         prelude.append(_file(name, path, kind, separator))
-        told.append(f"{name}: {words}")
+        descriptions.append(f"{name}: {words}")
     if database is not None:
         prelude.append(_file("database", os.fspath(database), "database"))
         listed.append(os.fspath(database))
     packages = _DUCKDB if chosen == "duckdb" else ()
-    return Files(tuple(listed), packages, tuple(prelude), "\n".join(told))
+    return Files(tuple(listed), packages, tuple(prelude), "\n".join(descriptions))
 
 
 def _is_database(path: str) -> bool:
@@ -175,8 +177,8 @@ async def _described(path: str, kind: str, worker: Worker) -> tuple[str, str]:
     """Return a description of a file for a model, and the separator of its rows."""
     if kind == "parquet":
         return f"a table from {Path(path).name}", ""
-    told = await told_by(path, kind, worker)
-    return told["words"], told.get("separator", "")
+    inspection = await told_by(path, kind, worker)
+    return inspection["words"], inspection.get("separator", "")
 
 
 # --- running ------------------------------------------------------------------------------------------------------

@@ -75,15 +75,15 @@ class _Acting(Emulator):
         blocks = _CODE.findall(call.reply)
         if blocks:
             return {"code": blocks[0]}
-        said = self._inquiry.answer_in(call.reply)
-        if said is None:
+        answer = self._inquiry.answer_in(call.reply)
+        if answer is None:
             return {"code": "print('write code in a ```python block, or A: …')"}
-        return {"answer": said}
+        return {"answer": answer}
 
 
 def _observed(pause: Pause) -> str:
     """Return the output of the last action, bounded: an action may call this function itself, with anything."""
-    said = pause.args[0] if pause.args else ""
-    text = said if isinstance(said, str) else brief(said)
+    output = pause.args[0] if pause.args else ""
+    text = output if isinstance(output, str) else brief(output)
     half = _MAX_OBSERVED_CHARS // 2
     return text if len(text) <= 2 * half else f"{text[:half]}\n…\n{text[-half:]}"

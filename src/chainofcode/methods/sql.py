@@ -44,18 +44,20 @@ class Query:
             )
 
     def _tables(self) -> str:
-        told = self._carry_out(None)
-        schema = told.get("schema", "")
+        outcome = self._carry_out(None)
+        schema = outcome.get("schema", "")
         if not schema:
-            raise InputError(f"{self._path} has no tables" if "schema" in told else f"{self._path}: {told['error']}")
+            raise InputError(
+                f"{self._path} has no tables" if "schema" in outcome else f"{self._path}: {outcome['error']}"
+            )
         return fenced(schema if len(schema) <= _MAX_SCHEMA_CHARS else schema[:_MAX_SCHEMA_CHARS] + "\n…")
 
     def read(self, value: Any) -> Any:
         query = _one_statement(value)
-        told = self._carry_out(query)
-        if "rows" not in told:
-            raise Misfit(f"{brief(query, 300)} fails: {told['error']}")
-        return query if self._path is None else decode(told["rows"])
+        outcome = self._carry_out(query)
+        if "rows" not in outcome:
+            raise Misfit(f"{brief(query, 300)} fails: {outcome['error']}")
+        return query if self._path is None else decode(outcome["rows"])
 
     def _carry_out(self, query: str | None) -> dict[str, Any]:
         """Run a query, or list the tables (None), in a process with limits."""
@@ -66,10 +68,10 @@ class Query:
             "rows": MAX_ROWS,
             "bytes": MAX_BYTES,
         }
-        told = carried_out("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
-        if "unreadable" in told:
-            raise InputError(f"cannot read the database {self._path}: {told['unreadable']}")
-        return told
+        outcome = carried_out("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+        if "unreadable" in outcome:
+            raise InputError(f"cannot read the database {self._path}: {outcome['unreadable']}")
+        return outcome
 
 
 def _one_statement(value: Any) -> str:

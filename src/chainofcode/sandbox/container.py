@@ -73,7 +73,7 @@ class Container:
             if _run_engine(self._engine, "image", "inspect", _EMPTY).returncode != 0:
                 nothing = io.BytesIO()
                 tarfile.open(fileobj=nothing, mode="w").close()
-                _check(self._engine, _run_engine(self._engine, "import", "-", _EMPTY, given=nothing.getvalue()))
+                _check(self._engine, _run_engine(self._engine, "import", "-", _EMPTY, stdin=nothing.getvalue()))
         elif _run_engine(self._engine, "image", "inspect", self._image).returncode != 0:
             _check(self._engine, _run_engine(self._engine, "pull", self._image, seconds=1800))
         self._is_ready = True
@@ -138,11 +138,11 @@ def _exit_of(process: subprocess.Popen[bytes]) -> int:
 
 
 def _run_engine(
-    engine: str, *arguments: str, given: bytes = b"", seconds: float = _ENGINE_SECONDS
+    engine: str, *arguments: str, stdin: bytes = b"", seconds: float = _ENGINE_SECONDS
 ) -> subprocess.CompletedProcess[bytes]:
     command = [engine, *arguments]
     try:
-        return subprocess.run(command, input=given, capture_output=True, timeout=seconds, check=False)
+        return subprocess.run(command, input=stdin, capture_output=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(
             command, 1, b"", f"`{engine} {arguments[0]}` took over {seconds:g} s".encode()

@@ -80,16 +80,16 @@ class ZygoteHandle:
         self._answer: dict[str, Any] | None = None
         self.users = 0
         self.is_gone = False
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control, zygote_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         plan, self._output_fd, directory = os.memfd_create("plan"), os.memfd_create("said"), _working_directory()
         os.pwrite(plan, json.dumps(_plan(tiers, grant, spares, directory)).encode(), 0)
         try:
             self._process = subprocess.Popen(
-                boot_command(python, "sandbox.zygote", str(theirs.fileno()), str(plan)),
+                boot_command(python, "sandbox.zygote", str(zygote_end.fileno()), str(plan)),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output_fd,
                 stderr=self._output_fd,
-                pass_fds=[theirs.fileno(), plan, directory],
+                pass_fds=[zygote_end.fileno(), plan, directory],
                 env={**ENVIRONMENT, **_ONE_THREAD},
                 cwd="/",
                 start_new_session=True,
@@ -99,7 +99,7 @@ class ZygoteHandle:
             os.close(self._output_fd)
             raise SandboxError(f"cannot start a guest with {python}: {error.strerror}") from None
         finally:
-            theirs.close()
+            zygote_end.close()
             os.close(plan)
             os.close(directory)
         self._control.setblocking(False)
@@ -121,10 +121,10 @@ class ZygoteHandle:
     async def ready(self) -> None:
         """Wait until the sandbox is built. Raises SandboxError with what each tier lacked."""
         while self._answer is None:
-            self._hear()
+            self._read_messages()
             if self._answer is None:
                 if self.is_gone or time.monotonic() - self._started > _START_SECONDS:
-                    output = self._last_words()
+                    output = self._last_output_line()
                     self.close()
                     raise SandboxError(f"the sandbox did not start: {output}")
                 await asyncio.sleep(0.0005)
@@ -132,7 +132,7 @@ class ZygoteHandle:
             self.close()
             raise SandboxError(no_wall(self._answer["refused"], self._at_least))
 
-    def _last_words(self) -> str:
+    def _last_output_line(self) -> str:
         output = os.pread(self._output_fd, 1 << 16, 0).decode(errors="replace").strip().splitlines()
         return output[-1][:300] if output else "its first process died or took too long"
 
@@ -165,7 +165,7 @@ class ZygoteHandle:
             if isinstance(forked, str) or self.is_gone:
                 why = forked if isinstance(forked, str) else "its zygote died"
                 raise SandboxError(f"no guest can be started: {why}")
-            self._hear()
+            self._read_messages()
             if self._forked.get(number) is forked:  # nothing new
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.01)
@@ -191,7 +191,7 @@ class ZygoteHandle:
         return self._requested
 
     def _send(self) -> None:
-        """Send as much as the socket accepts now; `_hear` sends the rest."""
+        """Send as much as the socket accepts now; `_read_messages` sends the rest."""
         try:
             while self._outbox and not self.is_gone:
                 self._control.send(self._outbox[0])
@@ -201,7 +201,7 @@ class ZygoteHandle:
         except OSError:
             self.is_gone = True
 
-    def _hear(self) -> None:
+    def _read_messages(self) -> None:
         """Read the messages of the zygote."""
         with self._lock:
             self._send()
@@ -249,7 +249,7 @@ class ZygoteHandle:
     async def wait(self, number: int) -> Exit:
         pause = 0.0002
         while True:
-            self._hear()
+            self._read_messages()
             if number in self._exits:
                 is_out = self.groups is not None and self.groups.was_out_of_memory(number)
                 return replace(self._exits[number], is_out_of_memory=is_out)

@@ -97,12 +97,12 @@ class Wall:
         if self.has_namespaces:
             os.close(self._directory)
             is_exempt = os.getuid() == 0  # the kernel does not count processes of real root
-            nobody = _unused_uid()
-            is_root = self._leave_namespaces(as_root=nobody > 0)
-            self._build_root(self._roots_files_for(nobody) if is_root else None)
+            unused_uid = _unused_uid()
+            is_root = self._leave_namespaces(as_root=unused_uid > 0)
+            self._build_root(self._roots_files_for(unused_uid) if is_root else None)
             kernel.sethostname(HOST_NAME.encode())
             if is_root:
-                self._become(nobody)
+                self._become(unused_uid)
             self.counts_processes = is_root or not is_exempt
             kernel.unshare(kernel.NEWPID)
         elif os.geteuid() == 0:
@@ -134,7 +134,7 @@ class Wall:
             with contextlib.suppress(PermissionError):
                 kernel.unshare(_NAMESPACES)
                 return True
-            self._become_nobody()
+            self._become_unprivileged()
         uid, gid = os.geteuid(), os.getegid()
         kernel.unshare(_NAMESPACES | kernel.NEWUSER)
         self._map_ids(uid, gid)
@@ -174,7 +174,7 @@ class Wall:
             finally:
                 os.close(fd)
 
-    def _become_nobody(self) -> None:
+    def _become_unprivileged(self) -> None:
         """Continue as an ordinary user, because root cannot create namespaces here, and guests must not run as root."""
         uid = _unused_uid()
         unreadable = self._unreadable_for(uid)
@@ -189,10 +189,10 @@ class Wall:
         If only root may read something that guests must read, they keep the capability to read all files; Landlock
         limits which files they can open.
         """
-        nobody = _unused_uid()
-        if not nobody:
+        unused_uid = _unused_uid()
+        if not unused_uid:
             raise OSError(0, "guests never run as root, and this user namespace has no other user")
-        if nobody != _NOBODY:
+        if unused_uid != _NOBODY:
             self._uid, self._uids = _FIRST_UID + os.getpid() % 500_000 * 1000, 1000
             self.counts_processes = True
         else:

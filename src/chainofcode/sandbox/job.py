@@ -122,10 +122,10 @@ class Job:
         }
 
 
-def _names(option: str, given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str) or not all(isinstance(part, str | os.PathLike) for part in given):
-        raise InputError(f"{option} must be a tuple of names, not {given!r}")
-    return tuple(os.fspath(part) for part in given)
+def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(names, str) or not all(isinstance(part, str | os.PathLike) for part in names):
+        raise InputError(f"{option} must be a tuple of names, not {names!r}")
+    return tuple(os.fspath(part) for part in names)
 
 
 def _refuse(name: str) -> Callable[[object], str]:

@@ -32,7 +32,7 @@ class Wire(Protocol):
     def send(self, data: bytes) -> None:
         """Send bytes as soon as the guest accepts them."""
 
-    def hear_noise(self) -> None:
+    def read_noise(self) -> None:
         """Read the noise that has arrived."""
 
     def end(self) -> None:
@@ -57,8 +57,8 @@ class Pipes:
         self._loop = asyncio.get_running_loop()
         for fd in (self.read_fd, self.write_fd, self.noise_fd):
             os.set_blocking(fd, False)
-        self._loop.add_reader(self.noise_fd, self.hear_noise)
-        self._loop.add_reader(self.exit_fd, self._hear_exit)
+        self._loop.add_reader(self.noise_fd, self.read_noise)
+        self._loop.add_reader(self.exit_fd, self._on_exit)
 
     def end(self) -> None:
         self._loop.remove_writer(self.write_fd)
@@ -73,21 +73,21 @@ class Pipes:
 
     def listen(self) -> None:
         if not self._is_listening:
-            self._loop.add_reader(self.read_fd, self._hear)
+            self._loop.add_reader(self.read_fd, self._on_readable)
             self._is_listening = True
 
-    def _hear(self) -> None:
+    def _on_readable(self) -> None:
         """Handle readable data. If the session is not waiting, stop listening until it is."""
         if not self._wake():
             self._loop.remove_reader(self.read_fd)
             self._is_listening = False
 
-    def _hear_exit(self) -> None:
+    def _on_exit(self) -> None:
         self._loop.remove_reader(self.exit_fd)
         self.has_exited = True
         self._wake()
 
-    def hear_noise(self) -> None:
+    def read_noise(self) -> None:
         try:
             data = os.read(self.noise_fd, _READ_BYTES)
         except BlockingIOError:

@@ -58,7 +58,7 @@ class Jail:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
-        if not job.language.is_ours:
+        if not job.language.is_forkable:
             raise SandboxError(f"the jail cannot start guests of {job.language.name}; run it with sandbox='none'")
         grant = self.grant(job)
         async with self.guest(job, grant) as guest, session_of(guest, job, grant) as session:

@@ -46,8 +46,8 @@ _MAX_CALLS = 10_000  # concurrent calls of one node: each guest has one that wai
 @contextlib.contextmanager
 def joined(address: str | None) -> Iterator[None]:
     """Use the Ray cluster at an address: `auto` for that of this machine, None for a new one. Raises InputError."""
-    is_ours = not ray.is_initialized()
-    if is_ours:
+    starts_ray = not ray.is_initialized()
+    if starts_ray:
         try:
             _check_reachable(address or "")
             ray.init(address=address, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
@@ -57,7 +57,7 @@ def joined(address: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        if is_ours:
+        if starts_ray:
             ray.shutdown()
 
 
@@ -78,10 +78,10 @@ class RayGuest:
         self.wall, self.counts_processes = described.wall, described.counts_processes
         self.grant = Grant(modules=described.modules, search=described.search)
         read_fd, self._data = os.pipe()
-        self._given, write_fd = os.pipe()
+        self._to_guest, write_fd = os.pipe()
         noise_fd, self._noise = os.pipe()
         exit_fd, self._exited = os.pipe()
-        self._open = {self._data, self._given, self._noise, self._exited}
+        self._open = {self._data, self._to_guest, self._noise, self._exited}
         for fd in self._open:
             os.set_blocking(fd, False)
         self.wire = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
@@ -109,8 +109,8 @@ class RayGuest:
     async def _send_all(self) -> None:
         with contextlib.suppress(RayError):  # `_receive_all` notices, too
             while True:
-                await ready([self._given])
-                await self._node.send.remote(self._id, os.read(self._given, MESSAGE_BYTES))
+                await ready([self._to_guest])
+                await self._node.send.remote(self._id, os.read(self._to_guest, MESSAGE_BYTES))
 
     async def _receive_all(self) -> None:
         while not self._exit.done():

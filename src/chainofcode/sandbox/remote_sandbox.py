@@ -183,7 +183,7 @@ class _RemoteWire:
 
     def begin(self, wake: Callable[[], bool], noise: Callable[[bytes], None]) -> None:
         self._wake, self._noise = wake, noise
-        self.hear_noise()
+        self.read_noise()
 
     def receive(self) -> bytes | None:
         data = bytes(self._buffer)
@@ -198,7 +198,7 @@ class _RemoteWire:
         for start in range(0, len(data), PACKET_BYTES):
             self._writer.write(packet(Packet.WIRE, data[start : start + PACKET_BYTES]))
 
-    def hear_noise(self) -> None:
+    def read_noise(self) -> None:
         if self._noise is not None and self._unheard:
             data = bytes(self._unheard)
             self._unheard.clear()
@@ -216,7 +216,7 @@ class _RemoteWire:
             self._wake()
         elif kind is Packet.NOISE:
             self._unheard += data
-            self.hear_noise()
+            self.read_noise()
         else:
             raise PacketError(f"unexpected packet of kind {kind}")
 

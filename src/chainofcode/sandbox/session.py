@@ -37,7 +37,7 @@ _SIGNALS = {
     31: "Bad system call",
 }
 _REST_BYTES = 1 << 20
-_LAST_WORD_SECONDS = 0.2
+_HALT_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Session:
         self._usage_check = UsageCheck(job.limits)
 
     def begin(self) -> None:
-        self._wire.begin(self._wake, self._hear_noise)
+        self._wire.begin(self._wake, self._note_noise)
         shortest = min(self._limits.run_seconds, self._limits.wall_seconds)
         self._tick_seconds = min(0.1, max(0.005, shortest / 10))
         self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
@@ -170,7 +170,7 @@ class Session:
         """Close a request of a shadow: its value is sent with the next survey."""
         self._open.discard(pause.id)
 
-    def stand_back(self) -> None:
+    def lower_priority(self) -> None:
         """Lower the CPU priority of the guest."""
         if self._guest.pid:  # 0 would be this process
             with contextlib.suppress(OSError):
@@ -338,7 +338,7 @@ class Session:
         """Ask the guest to stop and to report where the program is. Kill it if it does not answer in time."""
         self._halting = (reason, message)
         self._guest.interrupt()
-        self._timer = self._loop.call_later(_LAST_WORD_SECONDS, self.end, reason, message)
+        self._timer = self._loop.call_later(_HALT_SECONDS, self.end, reason, message)
 
     def _with_reason(self, ended: Ended) -> Ended:
         """The guest's end, with the host's reason if the host halted it."""
@@ -349,7 +349,7 @@ class Session:
             return _ended(reason, message)
         return _ended(reason, message, line=ended.error.line, statement=ended.error.statement)
 
-    def _hear_noise(self, data: bytes) -> None:
+    def _note_noise(self, data: bytes) -> None:
         """Count what the process writes outside the protocol (C code, child processes), and keep the last bytes."""
         self._noise = (self._noise + data)[-_NOISE_BYTES:]
         self._noise_bytes += len(data)
@@ -364,7 +364,7 @@ class Session:
             self._guest.kill()
             # If it was halted: on a busy machine, its end may take longer.
             return _ended(*(self._halting or ("guest died", "it closed its pipe and went on running")))
-        self._wire.hear_noise()
+        self._wire.read_noise()
         if self._halting is not None:  # it was halted before it had a signal handler
             return _ended(*self._halting)
         if ended.limit is not None:

@@ -149,14 +149,14 @@ class TokenFile:
             with open(descriptor, "wb") as file:
                 file.write(msgspec.json.format(msgspec.json.encode(tokens), indent=1) + b"\n")
                 file.flush()
-                self._give_away(descriptor)
+                self._give_to_server(descriptor)
                 os.fsync(descriptor)
             os.replace(name, self._path)
         except BaseException:
             os.unlink(name)
             raise
 
-    def _give_away(self, descriptor: int) -> None:
+    def _give_to_server(self, descriptor: int) -> None:
         """Let the server read what root wrote."""
         if os.geteuid() == 0:
             owner = self._directory.stat()

@@ -62,8 +62,8 @@ class ActiveRun:
         self._sent: dict[int, Sent] = {}  # calls in flight
         self.store: dict[str, bytes] = {}
         self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
-        self._least: float | None = None  # the lowest confidence of a judgement in the last program
-        self._noted = time.monotonic()
+        self._lowest_confidence: float | None = None  # the lowest confidence of a judgement in the last program
+        self._last_event_at = time.monotonic()
         self.draft.clear()
         for event in continued.events if continued is not None else ():
             self.note(event)
@@ -76,7 +76,7 @@ class ActiveRun:
     @property
     def only_waits(self) -> bool:
         """Whether the run has nothing to do until a person answers."""
-        still = time.monotonic() - self._noted
+        still = time.monotonic() - self._last_event_at
         return bool(self.asked) and len(self._sent) <= len(self.asked) and still > PATIENCE_SECONDS / 2
 
     @property
@@ -95,7 +95,7 @@ class ActiveRun:
 
     def note(self, event: Event) -> None:
         """Update the state of the run from an event."""
-        self._noted = time.monotonic()
+        self._last_event_at = time.monotonic()
         match event:
             case Sent():
                 self._sent[event.id] = event
@@ -107,9 +107,9 @@ class ActiveRun:
                 self.usage += event.usage
                 self.draft.clear()
             case Program():
-                self._least = None
+                self._lowest_confidence = None
             case Step():
-                self._least = least_sure(self._least, event)
+                self._lowest_confidence = least_sure(self._lowest_confidence, event)
             case Answer():
                 self.answer = event
                 self._sent.clear()
@@ -117,7 +117,7 @@ class ActiveRun:
 
     @property
     def confidence(self) -> float | None:
-        return answer_confidence(self.answer, self._least)
+        return answer_confidence(self.answer, self._lowest_confidence)
 
     def wake(self) -> None:
         changed, self.changed = self.changed, asyncio.Event()

@@ -105,8 +105,8 @@ class Api:
         return await (self.begin(request) if request.method == "POST" else self.listed(request))
 
     async def begin(self, request: HTTPRequest) -> Response:
-        wanted = decoded(await json_body(request), RunRequest)
-        return _accepted(await self._intake.start(owner_of(request), wanted))
+        body = decoded(await json_body(request), RunRequest)
+        return _accepted(await self._intake.start(owner_of(request), body))
 
     async def listed(self, request: HTTPRequest) -> Response:
         limit = _number(request.query_params.get("limit", "50"), 0)
@@ -118,8 +118,8 @@ class Api:
         before = request.query_params.get("before")
         if before is not None and not patterns.fits(patterns.RUN_ID, before):
             raise invalid("before must be the id of a run")
-        wanted = _filter(request.query_params, tuple(words.split()))
-        runs = await self._runs.listed(owner_of(request), limit, before, wanted)
+        run_filter = _filter(request.query_params, tuple(words.split()))
+        runs = await self._runs.listed(owner_of(request), limit, before, run_filter)
         max_chars = _SEARCHED_CHARS if words else _LISTED_CHARS  # search results must show what matched
         return answered({"runs": [run.as_listed(max_chars) for run in runs]})
 
@@ -161,8 +161,8 @@ class Api:
         return answered({"id": run.id, "state": run.state})
 
     async def resume(self, request: HTTPRequest) -> Response:
-        wanted = decoded(await json_body(request) or b"{}", ResumeRequest)
-        return _accepted(await self._resuming.resume(owner_of(request), request.path_params["id"], wanted.model))
+        body = decoded(await json_body(request) or b"{}", ResumeRequest)
+        return _accepted(await self._resuming.resume(owner_of(request), request.path_params["id"], body.model))
 
     async def questions(self, request: HTTPRequest) -> Response:
         run = request.query_params.get("run")
@@ -176,8 +176,8 @@ class Api:
         return _accepted(await self._resuming.answer(owner_of(request), request.path_params["id"], given))
 
     async def replay(self, request: HTTPRequest) -> Response:
-        wanted = decoded(await json_body(request) or b"{}", ReplayRequest)
-        active = await self._intake.replay(owner_of(request), request.path_params["id"], wanted)
+        body = decoded(await json_body(request) or b"{}", ReplayRequest)
+        active = await self._intake.replay(owner_of(request), request.path_params["id"], body)
         return _accepted(active.run)
 
     async def why(self, request: HTTPRequest) -> Response:
@@ -228,12 +228,12 @@ def _filter(given: Mapping[str, str], words: tuple[str, ...]) -> RunFilter:
         state=state,
         method=given.get("method"),
         model=given.get("model"),
-        since=_moment(given, "since"),
-        until=_moment(given, "until"),
+        since=_timestamp(given, "since"),
+        until=_timestamp(given, "until"),
     )
 
 
-def _moment(given: Mapping[str, str], name: str) -> float | None:
+def _timestamp(given: Mapping[str, str], name: str) -> float | None:
     """A query parameter that is a time in seconds since 1970; None if it is missing."""
     if name not in given:
         return None

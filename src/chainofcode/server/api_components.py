@@ -120,7 +120,7 @@ def _requests(models: Sequence[str]) -> dict[str, Schema]:
         "values": {"anyOf": [records, _list(typed, maxItems=patterns.MAX_TYPED)]},
     }
     change = patterns.text_of(patterns.CHANGE, maxLength=patterns.MAX_CHANGE_CHARS)
-    again = {
+    replay = {
         "set": _list(change, maxItems=patterns.MAX_CHANGES),
         "edit": _or_none(TEXT),
         "model": {**_or_none(TEXT), "description": "answers calls that the run has no value for"},
@@ -129,7 +129,7 @@ def _requests(models: Sequence[str]) -> dict[str, Schema]:
         "Question": {"type": "object", "properties": question, "required": ["question"], "additionalProperties": False},
         "Program": {"type": "object", "properties": program, "required": ["program"], "additionalProperties": False},
         "NewRun": {"anyOf": [ref("Question"), ref("Program")]},
-        "Replay": {"type": "object", "properties": again, "additionalProperties": False},
+        "Replay": {"type": "object", "properties": replay, "additionalProperties": False},
         "Resume": {"type": "object", "properties": {"model": common["model"]}, "additionalProperties": False},
         "Answer": {
             "type": "object",
@@ -141,18 +141,18 @@ def _requests(models: Sequence[str]) -> dict[str, Schema]:
 
 
 def _responses() -> dict[str, Schema]:
-    maybe, number = _or_none(TEXT), {"type": ["number", "null"]}
+    text_or_null, number = _or_none(TEXT), {"type": ["number", "null"]}
     file = {"name": TEXT, "bytes": _COUNT, "sha256": SHA256}
     listed: Schema = {
         "id": RUN_ID,
         "state": {"enum": _STATES},
-        "question": maybe,
+        "question": text_or_null,
         "method": TEXT,
-        "model": maybe,
+        "model": text_or_null,
         "created": {"type": "number", "description": "seconds since 1970"},
         "seconds": number,
-        "answer": maybe,
-        "reason": maybe,
+        "answer": text_or_null,
+        "reason": text_or_null,
         "parent": _or_none(RUN_ID),
     }
     question: Schema = {
@@ -170,15 +170,15 @@ def _responses() -> dict[str, Schema]:
         "value": value,
         "confidence": {**number, "description": _CONFIDENCE},
         "usage": _OBJECT,
-        "type": {**maybe, "description": "the required type of the answer"},
-        "ask_me": {**maybe, "description": "functions whose calls a person answers"},
+        "type": {**text_or_null, "description": "the required type of the answer"},
+        "ask_me": {**text_or_null, "description": "functions whose calls a person answers"},
         "resumed": _COUNT,
         "error": {"type": ["object", "null"]},
         "artifacts": _list(shape(file)),
     }
     info = {
         "version": TEXT,
-        "model": maybe,
+        "model": text_or_null,
         "models": _list(TEXT),
         "waiting_for": {
             "type": "object",
@@ -219,7 +219,7 @@ def _verdict() -> Schema:
         "outcome": {"enum": ["changes", "keeps", "unknown"]},
         "answer": {**TEXT, "description": "the answer with that value"},
     }
-    told = {**TEXT, "description": "the same in a sentence"}
+    sentence = {**TEXT, "description": "the same in a sentence"}
     least = "the least certain of the model's values that decide the answer"
     return shape(
         {
@@ -228,7 +228,7 @@ def _verdict() -> Schema:
             "origin": {"enum": ["program", "constant", "input", "model", "reply", "none"]},
             "replays": {"type": "boolean"},
             "flips": _list(shape(flip)),
-            "hangs_on": {**_or_none(shape({**flip, "told": told})), "description": least},
+            "hangs_on": {**_or_none(shape({**flip, "told": sentence})), "description": least},
         }
     )
 
@@ -258,16 +258,18 @@ def _flat_tool() -> Schema:
 def _openai(models: Sequence[str]) -> dict[str, Schema]:
     """The supported part of OpenAI's protocols; other fields are ignored."""
     part = shape({"text": TEXT}) | {"properties": {"text": TEXT, "type": TEXT}}
-    said: Schema = {"role": {"enum": ["system", "developer", "user", "assistant"]}, "type": {"const": "message"}}
-    said["content"] = {"anyOf": [TEXT, _NOTHING, _list(part)]}
-    turn = {"type": "object", "properties": said, "required": ["role"]}
-    asked = shape({"role": {"const": "user"}, "content": patterns.text_of(patterns.SAYS_SOMETHING, maxLength=10_000)})
-    turns = _list(turn, contains=asked)
-    none = {"anyOf": [_NOTHING, {"type": "array", "maxItems": 0}]}
-    plainly = {"type": "object", "properties": {"type": {"enum": ["text", "json_object"]}}}
-    fitting: Schema = {"type": {"const": "json_schema"}, "schema": {"type": "object", "description": _STRUCTURE}}
-    deeper = {"type": fitting["type"], "json_schema": shape({"schema": fitting["schema"]})}
-    either = {"type": ["boolean", "null"]}
+    message: Schema = {"role": {"enum": ["system", "developer", "user", "assistant"]}, "type": {"const": "message"}}
+    message["content"] = {"anyOf": [TEXT, _NOTHING, _list(part)]}
+    turn = {"type": "object", "properties": message, "required": ["role"]}
+    user_message = shape(
+        {"role": {"const": "user"}, "content": patterns.text_of(patterns.SAYS_SOMETHING, maxLength=10_000)}
+    )
+    turns = _list(turn, contains=user_message)
+    no_functions = {"anyOf": [_NOTHING, {"type": "array", "maxItems": 0}]}
+    plain_format = {"type": "object", "properties": {"type": {"enum": ["text", "json_object"]}}}
+    schema_format: Schema = {"type": {"const": "json_schema"}, "schema": {"type": "object", "description": _STRUCTURE}}
+    nested_format = {"type": schema_format["type"], "json_schema": shape({"schema": schema_format["schema"]})}
+    boolean_or_null = {"type": ["boolean", "null"]}
     choice = {
         "enum": ["none", "auto", None],
         "description": "also `required`, or a function of `tools`: its parameters define the form of the answer",
@@ -275,24 +277,26 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
     chat = {
         "model": {"enum": openai_names(models)},
         "messages": turns,
-        "stream": either,
+        "stream": boolean_or_null,
         "stream_options": {"type": ["object", "null"]},
         "n": {"enum": [1, None]},
         "tools": _or_none(_list(_client_tool(), maxItems=64)),
         "tool_choice": choice,
-        "functions": none,
-        "response_format": {"anyOf": [_NOTHING, plainly, shape(deeper)]},
+        "functions": no_functions,
+        "response_format": {"anyOf": [_NOTHING, plain_format, shape(nested_format)]},
     }
     respond = {
         "model": {"enum": openai_names(models)},
         "input": {"anyOf": [_SAYING, turns]},
         "instructions": _or_none(TEXT),
-        "stream": either,
+        "stream": boolean_or_null,
         "tools": _or_none(_list(_flat_tool(), maxItems=64)),
         "tool_choice": choice,
         "previous_response_id": _NOTHING,
         "background": {"enum": [False, None]},
-        "text": _or_none({"type": "object", "properties": {"format": {"anyOf": [_NOTHING, plainly, shape(fitting)]}}}),
+        "text": _or_none(
+            {"type": "object", "properties": {"format": {"anyOf": [_NOTHING, plain_format, shape(schema_format)]}}}
+        ),
     }
     model = {"id": TEXT, "object": {"const": "model"}, "created": _COUNT, "owned_by": TEXT}
     error = {"message": TEXT, "type": TEXT, "param": _or_none(TEXT), "code": TEXT}

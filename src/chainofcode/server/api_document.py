@@ -142,7 +142,7 @@ def _run_paths() -> Schema:
     )
     replay, why = "Replay a run, optionally with changes", "What the answer, or a variable, depends on"
     verify = "Whether the answer follows from the reasoning"
-    one, all_of = (
+    run_path, all_of = (
         "/api/runs/{id}",
         {"get": _operation("List runs, the newest first", _json("Runs"), parameters=listing)},
     )
@@ -150,7 +150,9 @@ def _run_paths() -> Schema:
     begin = _operation(
         "Start a run: a question, or a program", _json("Begun", 202), body=_sent("NewRun"), refusals=(404,)
     )
-    again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409, 422))
+    replay_operation = _operation(
+        replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409, 422)
+    )
     resume = _operation(
         "Resume a run: recorded values are reused, the rest is requested",
         _json("Begun", 202),
@@ -158,21 +160,23 @@ def _run_paths() -> Schema:
         refusals=(409, 422),
     )
     paths: Schema = {
-        one: {
+        run_path: {
             "get": _operation("Get a run", _json("Run")),
             "delete": _operation("Remove a run", removed, refusals=(409,)),
         },
-        f"{one}/events": {"get": follow},
-        f"{one}/trace": {"get": _operation("Get the trace of a run", _raw("application/x-ndjson", "JSON lines"))},
-        f"{one}/page": {
+        f"{run_path}/events": {"get": follow},
+        f"{run_path}/trace": {"get": _operation("Get the trace of a run", _raw("application/x-ndjson", "JSON lines"))},
+        f"{run_path}/page": {
             "get": _operation("Get a run as one HTML file", _raw("text/html", "a page"), refusals=(409, 422))
         },
-        f"{one}/cancel": {"post": _operation("Cancel a run", _json("Begun"))},
-        f"{one}/resume": {"post": resume},
-        f"{one}/replay": {"post": again},
-        f"{one}/why": {"get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409, 422))},
-        f"{one}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409, 422))},
-        f"{one}/artifacts/{{sha256}}": {
+        f"{run_path}/cancel": {"post": _operation("Cancel a run", _json("Begun"))},
+        f"{run_path}/resume": {"post": resume},
+        f"{run_path}/replay": {"post": replay_operation},
+        f"{run_path}/why": {
+            "get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409, 422))
+        },
+        f"{run_path}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409, 422))},
+        f"{run_path}/artifacts/{{sha256}}": {
             "get": _operation("Get a file that the program wrote", _raw("*/*", "the bytes"))
         },
     }
@@ -201,9 +205,13 @@ def _question_paths() -> Schema:
 
 
 def _openai_paths(models: Sequence[str]) -> Schema:
-    asked = {"refusals": (404, 502)}
-    chat = _operation("Answer a conversation", _json("Completion", streamed=True), body=_sent("Chat"), **asked)
-    respond = _operation("Create a response", _json("Response", streamed=True), body=_sent("Respond"), **asked)
+    openai_refusals = {"refusals": (404, 502)}
+    chat = _operation(
+        "Answer a conversation", _json("Completion", streamed=True), body=_sent("Chat"), **openai_refusals
+    )
+    respond = _operation(
+        "Create a response", _json("Response", streamed=True), body=_sent("Respond"), **openai_refusals
+    )
     model = _operation("Get a model", _json("Model"), refusals=(404,))
     return {
         "/v1/models": {"get": _operation("List models: combinations of method and model", _json("Models"))},

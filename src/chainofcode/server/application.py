@@ -127,7 +127,7 @@ class Application:
         """Take part in the shared queue, if there is one."""
         if self.runs.peers is None:
             return contextlib.nullcontext()
-        return self.runs.peers.open(self._store, self.runs, self._resuming.take_up)
+        return self.runs.peers.open(self._store, self.runs, self._resuming.start_claimed)
 
     def drain(self) -> None:
         """Accept no new runs, and give active ones time to finish."""
@@ -150,7 +150,7 @@ class Application:
             try:
                 await self._access.refresh()
             except InputError as error:  # the tokens stay as they were
-                self.log.say("tokens not read", why=str(error))
+                self.log.write("tokens not read", why=str(error))
 
     async def _flush(self) -> None:
         while True:
@@ -162,9 +162,9 @@ class Application:
             await self._ledger.flush()
             await self.runs.flush()
         except StorageError as error:  # the next flush tries again
-            self.log.say("not kept", why=error.message)
+            self.log.write("not kept", why=error.message)
         except Exception as error:  # the loop must go on
-            self.log.say("not kept", {"error": str(error)}, error_type=type(error).__name__)
+            self.log.write("not kept", {"error": str(error)}, error_type=type(error).__name__)
 
     async def _remove(self, keep_seconds: float) -> None:
         """Remove old runs from time to time."""
@@ -172,17 +172,17 @@ class Application:
             try:
                 count = await self._store.remove_before(time.time() - keep_seconds)
                 if count:
-                    self.log.say("removed", runs=count)
+                    self.log.write("removed", runs=count)
             except StorageError as error:
-                self.log.say("nothing removed", why=error.message)
+                self.log.write("nothing removed", why=error.message)
             except Exception as error:  # the loop must go on
-                self.log.say("nothing removed", {"error": str(error)}, error_type=type(error).__name__)
+                self.log.write("nothing removed", {"error": str(error)}, error_type=type(error).__name__)
             await asyncio.sleep(min(_REMOVE_SECONDS, keep_seconds))
 
 
 def _mcp_endpoint(intake: Intake, log: ServerLog) -> McpEndpoint | None:
     if not intake.has_mcp:
-        log.say("no mcp", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
+        log.write("no mcp", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
         return None
     from .mcp.hosted import McpEndpoint
 

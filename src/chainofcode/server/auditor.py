@@ -77,8 +77,8 @@ def _trace(job: dict[str, Any], lines: list[bytes]) -> Trace:
 def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
     """A trace from any source, with its limits capped at `limits`. Raises InputError if its program had grants."""
     given = given_of(trace)
-    asked = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
-    for name, value in {**asked, "scratch": given.scratch and not scratch}.items():
+    grants = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
+    for name, value in {**grants, "scratch": given.scratch and not scratch}.items():
         if value:
             raise InputError(f"the trace's program was granted {name}, which this server does not grant")
     own = given.limits

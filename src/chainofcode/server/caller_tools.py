@@ -66,11 +66,11 @@ class Offered:
     functions: Sequence[ClientFunction] = ()
     is_required: bool = False
 
-    def asked(self, question: str) -> str:
+    def prompt(self, question: str) -> str:
         """The question; if a call is required, with the functions to choose from."""
         if not self.is_required:
             return question
-        names = ", ".join(one.name for one in self.functions)
+        names = ", ".join(function.name for function in self.functions)
         return f"{question}\n\nGive the answer by calling one of these functions: {names}."
 
 
@@ -78,13 +78,13 @@ def offered(tools: Sequence[ClientTool] | None, choice: str | ToolChoice | None)
     """Read `tools` and `tool_choice`. Raises Refusal."""
     if len(tools or ()) > MAX_TOOLS:
         raise invalid(f"a request can have at most {MAX_TOOLS} tools", "tools")
-    named = {one.name: one for one in map(_function, tools or ())}
+    named = {function.name: function for function in map(_function, tools or ())}
     functions, names = list(named.values()), list(named)
     if isinstance(choice, ToolChoice):
-        wanted = choice.function.name if choice.type == "function" and choice.function is not None else None
-        if wanted not in names:
+        required = choice.function.name if choice.type == "function" and choice.function is not None else None
+        if required not in names:
             raise invalid("tool_choice must be none, auto, required, or a function of tools by name", "tool_choice")
-        return Offered(form=functions[names.index(wanted)])
+        return Offered(form=functions[names.index(required)])
     if choice not in (None, "none", "auto", "required"):
         raise invalid(f"tool_choice must be none, auto, required or a function, not {choice[:100]!r}", "tool_choice")
     if choice == "required" and not functions:
@@ -96,12 +96,12 @@ def offered(tools: Sequence[ClientTool] | None, choice: str | ToolChoice | None)
     return Offered(functions=functions, is_required=choice == "required")
 
 
-def _function(one: ClientTool) -> ClientFunction:
-    if one.type != "function" or one.function is None:
-        raise invalid(f"tools must be of type function, not {one.type[:100]!r}", "tools")
-    if not fits(TOOL_NAME, one.function.name):
-        raise invalid(f"invalid function name {one.function.name[:100]!r}: use letters, digits, _ and -", "tools")
-    return one.function
+def _function(tool_spec: ClientTool) -> ClientFunction:
+    if tool_spec.type != "function" or tool_spec.function is None:
+        raise invalid(f"tools must be of type function, not {tool_spec.type[:100]!r}", "tools")
+    if not fits(TOOL_NAME, tool_spec.function.name):
+        raise invalid(f"invalid function name {tool_spec.function.name[:100]!r}: use letters, digits, _ and -", "tools")
+    return tool_spec.function
 
 
 @dataclass
@@ -123,8 +123,8 @@ class PendingCall:
 
 def call_item(id: str, name: str, arguments: str) -> dict[str, Any]:
     """A call as an item of the output of `/v1/responses`."""
-    made = {"id": f"fc_{id.removeprefix('call_')}", "type": "function_call", "status": "completed"}
-    return {**made, "call_id": id, "name": name, "arguments": arguments}
+    item = {"id": f"fc_{id.removeprefix('call_')}", "type": "function_call", "status": "completed"}
+    return {**item, "call_id": id, "name": name, "arguments": arguments}
 
 
 @dataclass
@@ -138,31 +138,31 @@ class CallerTools:
     def as_tools(self) -> list[Tool]:
         """The tools for a program, under names that it can call: `get-news` becomes `get_news`. Raises Refusal."""
         named: dict[str, ClientFunction] = {}
-        for one in self.functions:
-            named[free(named, one.name, f"{one.name}_tool")] = one
+        for function in self.functions:
+            named[free(named, function.name, f"{function.name}_tool")] = function
         try:
-            return [self._tool(name, one) for name, one in named.items()]
+            return [self._tool(name, function) for name, function in named.items()]
         except InputError as error:
             raise invalid(str(error), "tools") from None
 
-    def _tool(self, called: str, one: ClientFunction) -> Tool:
-        schemas = Schemas(one.schema, _MAX_VISITS // len(self.functions))
-        fields, wanted = schemas.fields(one.schema)
+    def _tool(self, called: str, function: ClientFunction) -> Tool:
+        schemas = Schemas(function.schema, _MAX_VISITS // len(self.functions))
+        fields, required = schemas.fields(function.schema)
         sent_as = {identifier(name): name for name in itertools.islice(fields, _MAX_PARAMETERS)}
         if len(sent_as) < len(fields):
-            raise InputError(f"function {one.name[:100]}: too many parameters, or names that are equal in Python")
-        made = [
-            parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()
+            raise InputError(f"function {function.name[:100]}: too many parameters, or names that are equal in Python")
+        parameters = [
+            parameter(name, schemas.type(fields[sent]), is_required=sent in required) for name, sent in sent_as.items()
         ]
-        made.sort(key=lambda one: one.default is not inspect.Parameter.empty)
+        parameters.sort(key=lambda item: item.default is not inspect.Parameter.empty)
 
         async def call(given: Mapping[str, Any]) -> Any:
-            kept = {
-                sent_as[name]: value for name, value in given.items() if value is not None or sent_as[name] in wanted
+            arguments = {
+                sent_as[name]: value for name, value in given.items() if value is not None or sent_as[name] in required
             }
-            return await self._call(one.name, kept)
+            return await self._call(function.name, arguments)
 
-        return tool(described(called, words_of(one.description, 600), made, call))
+        return tool(described(called, words_of(function.description, 600), parameters, call))
 
     async def _call(self, name: str, arguments: Mapping[str, Any]) -> Any:
         id = f"call_{secrets.token_hex(12)}"
@@ -177,7 +177,7 @@ class CallerTools:
 
     async def next_calls(self, active: ActiveRun) -> list[PendingCall]:
         """Wait for calls of the program. Return none if the run ends first."""
-        waits = [asyncio.ensure_future(one.wait()) for one in (self.arrived, active.over)]
+        waits = [asyncio.ensure_future(event.wait()) for event in (self.arrived, active.over)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             if self.pending and not active.over.is_set():

@@ -58,7 +58,7 @@ class ChatRequest(msgspec.Struct):
     def answer_type(self, form: ClientFunction | None) -> AnswerFormat:
         if form is not None:
             return form.schema
-        return self.response_format.wanted("response_format") if self.response_format is not None else None
+        return self.response_format.answer_format("response_format") if self.response_format is not None else None
 
 
 class Chat:
@@ -81,35 +81,35 @@ class Chat:
         return answered(_model(request.path_params["name"]))
 
     async def complete(self, request: HTTPRequest) -> Response:
-        wanted = decoded(await json_body(request), ChatRequest)
-        if wanted.n not in (None, 1):
+        body = decoded(await json_body(request), ChatRequest)
+        if body.n not in (None, 1):
             raise invalid("n must be 1: send several requests instead", "n")
-        if wanted.functions:
+        if body.functions:
             raise invalid("functions are not supported: send tools instead", "functions")
-        wish, owner = offered(wanted.tools, wanted.tool_choice), owner_of(request)
-        if resumed := self._tool_runs.resume(owner, results_in(wanted.messages, "messages")):
-            return await self._with_tools(request, wanted, *resumed)
-        question = question_in(wanted.messages, "messages")
-        if wish.functions:
-            return await self._begin_with_tools(request, wanted, wish, question)
-        kind = wanted.answer_type(wish.form)
-        active = await begin(self._intake, owner, wanted.model, question, answer_format=kind)
-        form = wish.form.name if wish.form is not None else None
-        chunks = self._chunks(active.run, _Chunks.of(active.run, wanted), form) if wanted.stream else None
-        return await respond(request, active, chunks, lambda run: _completion(run, wanted.model, form))
+        tool_use, owner = offered(body.tools, body.tool_choice), owner_of(request)
+        if resumed := self._tool_runs.resume(owner, results_in(body.messages, "messages")):
+            return await self._with_tools(request, body, *resumed)
+        question = question_in(body.messages, "messages")
+        if tool_use.functions:
+            return await self._begin_with_tools(request, body, tool_use, question)
+        kind = body.answer_type(tool_use.form)
+        active = await begin(self._intake, owner, body.model, question, answer_format=kind)
+        form = tool_use.form.name if tool_use.form is not None else None
+        chunks = self._chunks(active.run, _Chunks.of(active.run, body), form) if body.stream else None
+        return await respond(request, active, chunks, lambda run: _completion(run, body.model, form))
 
     async def _begin_with_tools(
-        self, request: HTTPRequest, wanted: ChatRequest, wish: Offered, question: str
+        self, request: HTTPRequest, body: ChatRequest, tool_use: Offered, question: str
     ) -> Response:
-        tools, kind = CallerTools(wish.functions), wanted.answer_type(None)
+        tools, kind = CallerTools(tool_use.functions), body.answer_type(None)
         owner = owner_of(request)
-        made = await self._intake.in_thread(owner, tools.as_tools)
-        asked = wish.asked(question)
-        active = await begin(self._intake, owner, wanted.model, asked, answer_format=kind, tools=made)
-        return await self._with_tools(request, wanted, tools, active)
+        caller_tools = await self._intake.in_thread(owner, tools.as_tools)
+        prompt = tool_use.prompt(question)
+        active = await begin(self._intake, owner, body.model, prompt, answer_format=kind, tools=caller_tools)
+        return await self._with_tools(request, body, tools, active)
 
     async def _with_tools(
-        self, request: HTTPRequest, wanted: ChatRequest, tools: CallerTools, active: ActiveRun
+        self, request: HTTPRequest, body: ChatRequest, tools: CallerTools, active: ActiveRun
     ) -> Response:
         """Wait until the program calls tools of the client, or the run is over."""
         calls = await self._tool_runs.next_calls(request, tools, active)
@@ -117,9 +117,9 @@ class Chat:
             check_ran(active.run)
         message = _tool_message(calls) if calls else _message(active.run, None)
         finish = "tool_calls" if calls else _finish(active.run)
-        if not wanted.stream:
-            return answered(_body(active.run, wanted.model, message, finish), headers={"x-coc-run": active.run.id})
-        chunks = _Chunks.of(active.run, wanted)
+        if not body.stream:
+            return answered(_body(active.run, body.model, message, finish), headers={"x-coc-run": active.run.id})
+        chunks = _Chunks.of(active.run, body)
         if calls:
             message["tool_calls"] = [call.as_data(place) for place, call in enumerate(calls)]
         return EventStream(chunks.whole(message, finish), {"x-coc-run": active.run.id})
@@ -155,8 +155,8 @@ class _Chunks:
     with_usage: bool
 
     @classmethod
-    def of(cls, run: RunRecord, wanted: ChatRequest) -> _Chunks:
-        return cls(run, wanted.model, bool((wanted.stream_options or {}).get("include_usage")))
+    def of(cls, run: RunRecord, body: ChatRequest) -> _Chunks:
+        return cls(run, body.model, bool((body.stream_options or {}).get("include_usage")))
 
     @property
     def _head(self) -> dict[str, Any]:
@@ -214,8 +214,8 @@ def _message(run: RunRecord, form: str | None) -> dict[str, Any]:
 
 
 def _tool_message(calls: Sequence[PendingCall]) -> dict[str, Any]:
-    made = [call.as_data() for call in calls]
-    return {"role": "assistant", "content": None, "refusal": None, "tool_calls": made}
+    tool_calls = [call.as_data() for call in calls]
+    return {"role": "assistant", "content": None, "refusal": None, "tool_calls": tool_calls}
 
 
 def _finish(run: RunRecord) -> str:

@@ -30,9 +30,9 @@ class Continuation:
             self.events.pop()  # the run continues, so this answer is not the last
         self._header = trace.header
         self._calls = collections.Counter(_key(event) for event in self.events if isinstance(event, Call))
-        self._new: list[Call] = []  # requests since the run was resumed
+        self._new_calls: list[Call] = []  # requests since the run was resumed
         self._place = 0  # of the next recorded event that the run has to repeat
-        self.is_parting = False  # the run has made a different event
+        self.has_diverged = False  # the run has made a different event
 
     def use_settings(self, settings: Mapping[str, Any]) -> None:
         """Record what the server allows now: the trace must replay with the settings under which it ends."""
@@ -51,19 +51,19 @@ class Continuation:
             return True
         if isinstance(event, Call):
             return self._is_recorded_call(event)
-        if not isinstance(event, (Program, Step, Answer)) or not self._has_more() or self.is_parting:
+        if not isinstance(event, (Program, Step, Answer)) or not self._has_more() or self.has_diverged:
             return False
         if _is_same(self.events[self._place], event):
             self._place += 1
             return True
-        self.is_parting = True
+        self.has_diverged = True
         return False
 
     def _is_recorded_call(self, call: Call) -> bool:
         if self._calls[_key(call)] > 0:
             self._calls[_key(call)] -= 1
             return True
-        self._new.append(call)
+        self._new_calls.append(call)
         return False
 
     def _has_more(self) -> bool:
@@ -75,8 +75,8 @@ class Continuation:
     def part(self) -> None:
         """Drop the recorded events that the run did not repeat, except requests."""
         rest = [event for event in self.events[self._place :] if isinstance(event, Call)]
-        self.events = [*self.events[: self._place], *rest, *self._new]
-        self._place, self.is_parting = len(self.events), False
+        self.events = [*self.events[: self._place], *rest, *self._new_calls]
+        self._place, self.has_diverged = len(self.events), False
 
 
 def _key(call: Call) -> tuple[str, str, bool]:

@@ -45,7 +45,7 @@ class ResponseFormat(msgspec.Struct):
     schema: dict[str, Any] | None = None
     json_schema: NamedSchema | None = None
 
-    def wanted(self, where: str) -> AnswerFormat:
+    def answer_format(self, where: str) -> AnswerFormat:
         if self.type not in _FORMATS:
             raise invalid(f"{where} must be one of {', '.join(_FORMATS)}", where.partition(".")[0])
         if self.type != "json_schema":
@@ -86,22 +86,24 @@ class Turn(msgspec.Struct):
         if self.type != "message" or self.role not in _ROLES:
             raise invalid(f"only messages with these roles are supported: {', '.join(_ROLES)}", where)
         if not isinstance(self.content, list):
-            said = (self.content or "").strip()
+            content = (self.content or "").strip()
         elif any(part.text is None for part in self.content):
             raise invalid("only text is supported: upload files to /api/files", where)
         else:
-            said = "\n".join(part.text or "" for part in self.content).strip()
+            content = "\n".join(part.text or "" for part in self.content).strip()
         calls = [f"called {call.function.name}({call.function.arguments})" for call in self.tool_calls or ()]
-        return "\n".join(filter(None, [said, *calls]))
+        return "\n".join(filter(None, [content, *calls]))
 
 
 def question_in(turns: Sequence[Turn], where: str, instructions: str | None = None) -> str:
     """The user's last message, below the earlier ones."""
     messages = [("system", (instructions or "").strip()), *((turn.role, turn.text(where)) for turn in turns)]
-    asked = [place for place, (role, text) in enumerate(messages) if role == "user" and fits(SAYS_SOMETHING, text)]
-    if not asked:
+    user_places = [
+        place for place, (role, text) in enumerate(messages) if role == "user" and fits(SAYS_SOMETHING, text)
+    ]
+    if not user_places:
         raise invalid("the conversation needs a user message that is not empty", where)
-    _, question = messages.pop(asked[-1])
+    _, question = messages.pop(user_places[-1])
     return question_after([(_ROLES[role], text) for role, text in messages if text], question)
 
 

@@ -15,14 +15,14 @@ class Draft:
 
     def __init__(self) -> None:
         self.text = ""
-        self._told_at = 0.0
+        self._notified_at = 0.0
 
     def write(self, text: str) -> bool:
         """Store the reply so far; return whether to notify followers now."""
         self.text = text[:_MAX_CHARS]
-        is_due = time.monotonic() - self._told_at >= _WAKE_SECONDS
+        is_due = time.monotonic() - self._notified_at >= _WAKE_SECONDS
         if is_due:
-            self._told_at = time.monotonic()
+            self._notified_at = time.monotonic()
         return is_due
 
     def clear(self) -> None:

@@ -36,7 +36,7 @@ class FairSlots:
         """Wait for a slot and hold it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(owner, collections.deque()).append(turn)
-        self._hand_out()
+        self._assign_slots()
         try:
             await turn
         except asyncio.CancelledError:
@@ -50,7 +50,7 @@ class FairSlots:
         finally:
             self._give_back(owner)
 
-    def _hand_out(self) -> None:
+    def _assign_slots(self) -> None:
         while (owner := self._next()) is not None:
             turns = self._waiting.pop(owner)
             turn = turns.popleft()
@@ -78,7 +78,7 @@ class FairSlots:
     def _give_back(self, owner: str) -> None:
         self._free += 1
         self._held[owner] -= 1
-        self._hand_out()
+        self._assign_slots()
 
 
 @contextlib.asynccontextmanager

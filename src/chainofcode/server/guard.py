@@ -86,7 +86,7 @@ class RequestGuard:
             if not sender.status:
                 await refused(refusal, scope["path"])(scope, receive, sender)
         except Exception as error:  # the server continues
-            self._say_broken(scope, error)
+            self._log_failure(scope, error)
             if not sender.status:
                 broken = Refusal(500, "internal", "something went wrong on the server")
                 await refused(broken, scope["path"])(scope, receive, sender)
@@ -165,8 +165,8 @@ class RequestGuard:
             raise Refusal(403, "insufficient_scope", f"the token lacks the scope {needed!r}")
         return token
 
-    def _check_rate(self, who: str) -> None:
-        wait = self._rates.take(who)
+    def _check_rate(self, client: str) -> None:
+        wait = self._rates.take(client)
         if wait:
             self._metrics.add("coc_refused_total", why="rate")
             raise Refusal(429, "rate_limited", "too many requests", retry_seconds=wait)
@@ -179,13 +179,13 @@ class RequestGuard:
         self._metrics.observe("coc_http_request_seconds", seconds)
         if route not in ("/healthz", "/readyz", "/metrics"):
             facts: dict[str, Any] = {"method": method, "route": route, "status": status}
-            self._log.say("request", **facts, seconds=round(seconds, 3), client=_address(scope))
+            self._log.write("request", **facts, seconds=round(seconds, 3), client=_address(scope))
 
-    def _say_broken(self, scope: Scope, error: Exception) -> None:
+    def _log_failure(self, scope: Scope, error: Exception) -> None:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
         content = {"error": str(error)}
-        self._log.say("request broke", content, route=route_of(scope), error_type=type(error).__name__, where=where)
+        self._log.write("request broke", content, route=route_of(scope), error_type=type(error).__name__, where=where)
 
 
 class _HeaderSender:

@@ -59,7 +59,7 @@ class GuestRelay:
         self, settings: ServerSettings, jail: Jail, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._settings, self._jail, self._reader, self._writer = settings, jail, reader, writer
-        self._news = asyncio.Event()
+        self._has_input = asyncio.Event()
         self._limit: tuple[str, str] | None = None
 
     async def run(self) -> None:
@@ -97,10 +97,10 @@ class GuestRelay:
             limits=Limits(**lower),
         )
 
-    async def _expect(self, wanted: Packet) -> bytes:
+    async def _expect(self, expected: Packet) -> bytes:
         kind, data = await read_packet(self._reader)
-        if kind is not wanted:
-            raise PacketError(f"unexpected packet of kind {kind} (expected {wanted})")
+        if kind is not expected:
+            raise PacketError(f"unexpected packet of kind {kind} (expected {expected})")
         return data
 
     @asynccontextmanager
@@ -216,7 +216,7 @@ class GuestRelay:
     async def _from_guest(self, guest: JailGuest) -> None:
         """Pass on what the guest sends, until it ends. Raises TimeoutError if the client reads too slowly."""
         while True:
-            self._news.clear()
+            self._has_input.clear()
             data = guest.wire.receive()
             if data:
                 for start in range(0, len(data), PACKET_BYTES):
@@ -227,11 +227,11 @@ class GuestRelay:
                 return
             else:
                 guest.wire.listen()
-                await self._news.wait()
+                await self._has_input.wait()
 
     def _wake(self) -> bool:
-        is_new = not self._news.is_set()
-        self._news.set()
+        is_new = not self._has_input.is_set()
+        self._has_input.set()
         return is_new
 
     def _send_noise(self, data: bytes) -> None:
@@ -259,7 +259,7 @@ class GuestRelay:
         except TimeoutError:  # it closed its pipe and is still running
             guest.kill()
             ended = await guest.wait()
-        guest.wire.hear_noise()
+        guest.wire.read_noise()
         reason, message = self._limit or ("", "")
         out = GuestExit(ended.code, ended.cpu_seconds, ended.is_out_of_memory, reason, message)
         self._writer.write(json_packet(Packet.EXIT, out))

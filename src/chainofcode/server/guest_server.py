@@ -50,7 +50,7 @@ class GuestServer:
             loop.add_signal_handler(kind, stopped.set)
         server = await asyncio.start_server(self._accept, sock=listening, limit=_HEAD_BYTES)
         name, port = listening.getsockname()[:2]
-        self.log.say("serving", url=f"http://{name}:{port}", sandbox=status.tier, only="guests")
+        self.log.write("serving", url=f"http://{name}:{port}", sandbox=status.tier, only="guests")
         refreshing = asyncio.create_task(self._refresh())
         await stopped.wait()
         refreshing.cancel()
@@ -60,7 +60,7 @@ class GuestServer:
         for task in self._clients:
             task.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
-        self.log.say("stopped")
+        self.log.write("stopped")
 
     async def _refresh(self) -> None:
         """Notice tokens that were added or revoked."""
@@ -80,7 +80,7 @@ class GuestServer:
             body = {"error": {"code": refusal.kind, "message": refusal.message}}
             writer.write(_response(refusal.status, msgspec.json.encode(body)))
         except (PacketError, EOFError, OSError, asyncio.LimitOverrunError) as error:
-            self.log.say("lost", error=str(error)[:200] or type(error).__name__)
+            self.log.write("lost", error=str(error)[:200] or type(error).__name__)
         finally:
             self._clients.discard(task)
             writer.close()

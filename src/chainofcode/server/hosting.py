@@ -65,7 +65,7 @@ async def host(
         await server.serve([listening.main])
     if not server.started:
         raise SandboxError("the server could not start")
-    application.log.say("stopped")
+    application.log.write("stopped")
 
 
 def _url(listening: socket.socket) -> str:
@@ -128,7 +128,7 @@ class _Server(uvicorn.Server):
         if self.started:  # clients can connect from here on
             if self.begin_admin is not None:
                 await self.begin_admin()
-            self._application.log.say("serving", **self._facts)
+            self._application.log.write("serving", **self._facts)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

@@ -83,7 +83,7 @@ class ServerLog:
     def __init__(self, kind: str, with_content: bool, stream: TextIO | None = None) -> None:
         self._is_json, self._with_content, self._stream = kind == "json", with_content, stream or sys.stderr
 
-    def say(self, event: str, content: dict[str, Any] | None = None, **fields: Any) -> None:
+    def write(self, event: str, content: dict[str, Any] | None = None, **fields: Any) -> None:
         if self._with_content and content:
             fields |= content
         if trace := TRACE_ID.get():
@@ -122,4 +122,4 @@ class LibraryLog(logging.Handler):
         self._last[place] = (record.created, 0)
         content = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
         more = {"untold": skipped} if skipped else {}
-        self._log.say("library", content, level=record.levelname.lower(), logger=record.name, error_type=kind, **more)
+        self._log.write("library", content, level=record.levelname.lower(), logger=record.name, error_type=kind, **more)

@@ -74,10 +74,10 @@ class ModelStates:
                 has_worked = self.waiting_for.get(name) != _STARTING
         except Exception as error:  # also from a provider in another package
             kind = "" if isinstance(error, ChainOfCodeError) else f"{type(error).__name__}: "
-            log.say("model unavailable", model=name, why=f"{kind}{error}"[:_MAX_CHARS])
+            log.write("model unavailable", model=name, why=f"{kind}{error}"[:_MAX_CHARS])
         else:
             if has_worked:
-                log.say("model ready", model=name, seconds=round(time.monotonic() - started, 1))
+                log.write("model ready", model=name, seconds=round(time.monotonic() - started, 1))
         finally:
             logging.cancel()
 
@@ -90,4 +90,4 @@ class ModelStates:
             is_other = text.partition(" ")[0] != last.partition(" ")[0]
             if text != last and (is_other or now - logged_at >= _LOG_SECONDS):
                 last, logged_at = text, now
-                log.say("model", model=name, status=text)
+                log.write("model", model=name, status=text)

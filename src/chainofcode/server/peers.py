@@ -59,16 +59,16 @@ class Peers:
 
     @contextlib.asynccontextmanager
     async def open(
-        self, store: Store, runs: HeldRuns, take_up: Callable[[ClaimedRun], Awaitable[None]]
+        self, store: Store, runs: HeldRuns, start_claimed: Callable[[ClaimedRun], Awaitable[None]]
     ) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
 
-        def heard(kind: str, id: str) -> None:
+        def notified(kind: str, id: str) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(self._hear, kind, id)
+                loop.call_soon_threadsafe(self._on_notification, kind, id)
 
-        self.queue.listen(heard)
-        begin = functools.partial(self._begin, store, take_up)
+        self.queue.listen(notified)
+        begin = functools.partial(self._begin, store, start_claimed)
         loops = [asyncio.create_task(self._claim_all(runs, begin)), asyncio.create_task(self._check_held(runs))]
         try:
             yield
@@ -79,7 +79,7 @@ class Peers:
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
             await asyncio.to_thread(self.queue.leave)
 
-    def _hear(self, kind: str, id: str) -> None:
+    def _on_notification(self, kind: str, id: str) -> None:
         if kind == "queued":
             self._has_queued.set()
         elif kind == "held":
@@ -137,7 +137,7 @@ class Peers:
                         break
                     self._grant(claimed, runs, begin)
             except Exception as error:  # the loop must go on
-                self._say_unread(error)
+                self._log_unread(error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _claimed(self, runs: HeldRuns) -> ClaimedRun | None:
@@ -169,14 +169,16 @@ class Peers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _begin(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]], claimed: ClaimedRun) -> None:
+    async def _begin(
+        self, store: Store, start_claimed: Callable[[ClaimedRun], Awaitable[None]], claimed: ClaimedRun
+    ) -> None:
         """Start a claimed run. If it cannot be started, it fails; if it cannot be resumed, it is interrupted.
         Retry while the store is unavailable."""
         run = claimed.run
         while True:
             try:
                 if run.state == "running":
-                    await take_up(claimed)
+                    await start_claimed(claimed)
                 else:
                     await store.keep(run)
                     self.release(run.id)
@@ -190,7 +192,7 @@ class Peers:
                 run.state = "interrupted" if run.resumed else "failed"
                 run.error = {"type": error.kind, "message": error.message}
             except Exception as error:  # one run: the others continue
-                self._log.say("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
+                self._log.write("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
                 run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
                 await asyncio.sleep(_RETRY_SECONDS)  # it may be the store
 
@@ -204,10 +206,10 @@ class Peers:
             try:
                 runs.keep_held(begun, await self.queue.held())
             except Exception as error:  # the loop must go on
-                self._say_unread(error)
+                self._log_unread(error)
 
-    def _say_unread(self, error: Exception) -> None:
+    def _log_unread(self, error: Exception) -> None:
         if isinstance(error, StorageError):
-            self._log.say("queue not read", why=error.message)
+            self._log.write("queue not read", why=error.message)
         else:
-            self._log.say("queue not read", {"error": str(error)}, error_type=type(error).__name__)
+            self._log.write("queue not read", {"error": str(error)}, error_type=type(error).__name__)

@@ -39,8 +39,8 @@ def interrupted(database: sqlite3.Connection) -> list[tuple[str, str]]:
     return database.execute(_INTERRUPTED).fetchall()
 
 
-def keep_question(database: sqlite3.Connection, asked: PendingQuestion) -> None:
-    row = (asked.id, asked.run, asked.call, asked.type, asked.line, asked.asked, asked.answer)
+def keep_question(database: sqlite3.Connection, question: PendingQuestion) -> None:
+    row = (question.id, question.run, question.call, question.type, question.line, question.asked, question.answer)
     database.execute("INSERT OR REPLACE INTO questions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
 

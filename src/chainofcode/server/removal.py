@@ -78,12 +78,12 @@ def ended_before(database: sqlite3.Connection, time: float, most: int) -> list[s
 
 def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:
     """Delete the rows of runs. Return their artifacts."""
-    had: list[str] = []
+    artifacts: list[str] = []
     for run in runs:
-        had += [row[0] for row in database.execute("SELECT sha256 FROM artifacts WHERE run = ?", (run,))]
+        artifacts += [row[0] for row in database.execute("SELECT sha256 FROM artifacts WHERE run = ?", (run,))]
         for statement in _FORGET:
             database.execute(statement, (run,))
-    return had
+    return artifacts
 
 
 def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], artifacts: Iterable[str]) -> None:

@@ -123,8 +123,8 @@ class ResponseRequest(msgspec.Struct):
     def answer_type(self, form: ClientFunction | None) -> AnswerFormat:
         if form is not None:
             return form.schema
-        given = self.text.format if self.text is not None else None
-        return given.wanted("text.format") if given is not None else None
+        text_format = self.text.format if self.text is not None else None
+        return text_format.answer_format("text.format") if text_format is not None else None
 
 
 class Responses:
@@ -136,42 +136,42 @@ class Responses:
         return [Route("/v1/responses", self.respond, methods=["POST"])]
 
     async def respond(self, request: HTTPRequest) -> Response:
-        wanted = decoded(await json_body(request), ResponseRequest)
-        if wanted.background:
+        body = decoded(await json_body(request), ResponseRequest)
+        if body.background:
             raise invalid("background is not supported: POST /api/runs starts a run in the background", "background")
-        if wanted.previous_response_id is not None:
+        if body.previous_response_id is not None:
             raise invalid(
                 "previous_response_id is not supported: send earlier messages again in input", "previous_response_id"
             )
-        turns, wish, owner = wanted.turns, wanted.offered, owner_of(request)
+        turns, tool_use, owner = body.turns, body.offered, owner_of(request)
         if resumed := self._tool_runs.resume(owner, results_in(turns, "input"), "input"):
-            return await self._with_tools(request, wanted, *resumed)
-        question = question_in(turns, "input", wanted.instructions)
-        kind = wanted.answer_type(wish.form)
-        if wish.functions:
-            tools = CallerTools(wish.functions)
-            given = await self._intake.in_thread(owner, tools.as_tools)
+            return await self._with_tools(request, body, *resumed)
+        question = question_in(turns, "input", body.instructions)
+        kind = body.answer_type(tool_use.form)
+        if tool_use.functions:
+            tools = CallerTools(tool_use.functions)
+            caller_tools = await self._intake.in_thread(owner, tools.as_tools)
             active = await begin(
-                self._intake, owner, wanted.model, wish.asked(question), answer_format=kind, tools=given
+                self._intake, owner, body.model, tool_use.prompt(question), answer_format=kind, tools=caller_tools
             )
-            return await self._with_tools(request, wanted, tools, active)
-        active = await begin(self._intake, owner, wanted.model, question, answer_format=kind)
-        form = wish.form.name if wish.form is not None else None
-        events = self._events(active.run, wanted.model, form) if wanted.stream else None
-        return await respond(request, active, events, lambda run: _response(run, wanted.model, form))
+            return await self._with_tools(request, body, tools, active)
+        active = await begin(self._intake, owner, body.model, question, answer_format=kind)
+        form = tool_use.form.name if tool_use.form is not None else None
+        events = self._events(active.run, body.model, form) if body.stream else None
+        return await respond(request, active, events, lambda run: _response(run, body.model, form))
 
     async def _with_tools(
-        self, request: HTTPRequest, wanted: ResponseRequest, tools: CallerTools, active: ActiveRun
+        self, request: HTTPRequest, body: ResponseRequest, tools: CallerTools, active: ActiveRun
     ) -> Response:
         """Wait until the program calls tools of the client, or the run is over."""
         calls = await self._tool_runs.next_calls(request, tools, active)
         headers = {"x-coc-run": active.run.id}
         if not calls:
             check_ran(active.run)
-        response = _response(active.run, wanted.model)
+        response = _response(active.run, body.model)
         if calls:
             response |= {"status": "completed", "output": [call.as_item() for call in calls]}
-        return EventStream(_whole(response), headers) if wanted.stream else answered(response, headers=headers)
+        return EventStream(_whole(response), headers) if body.stream else answered(response, headers=headers)
 
     async def _events(self, run: RunRecord, model: str, form: str | None) -> AsyncGenerator[bytes, None]:
         sent = _Sent()
@@ -268,11 +268,11 @@ def _response(run: RunRecord, model: str, form: str | None = None) -> dict[str, 
 
 
 def _usage(run: RunRecord) -> dict[str, Any]:
-    given, made = run.usage.get("prompt_tokens", 0), run.usage.get("completion_tokens", 0)
+    input_tokens, output_tokens = run.usage.get("prompt_tokens", 0), run.usage.get("completion_tokens", 0)
     return {
-        "input_tokens": given,
+        "input_tokens": input_tokens,
         "input_tokens_details": {"cached_tokens": run.usage.get("cached_tokens", 0)},
-        "output_tokens": made,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": given + made,
+        "total_tokens": input_tokens + output_tokens,
     }

@@ -29,13 +29,13 @@ class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
     text: str | None = None
 
     @property
-    def said(self) -> str:
+    def answer_text(self) -> str:
         if (self.value is msgspec.UNSET) == (self.text is None):
             raise invalid("an answer must have either a value or a text")
-        said = self.text if self.text is not None else msgspec.json.encode({"value": self.value}).decode()
-        if len(said) > patterns.MAX_ANSWER_CHARS:
+        answer_text = self.text if self.text is not None else msgspec.json.encode({"value": self.value}).decode()
+        if len(answer_text) > patterns.MAX_ANSWER_CHARS:
             raise invalid(f"an answer can have at most {patterns.MAX_ANSWER_CHARS:,} characters")
-        return said
+        return answer_text
 
 
 class Resuming:
@@ -50,7 +50,7 @@ class Resuming:
         with self._intake.claimed(id):
             run = await self._runs.find(id, owner)
             await self._check_state(run)
-            return await self._go_on(run, await self._kept(run), model or run.model)
+            return await self._restart(run, await self._kept(run), model or run.model)
 
     async def _check_state(self, run: RunRecord) -> None:
         if run.is_final:
@@ -70,7 +70,7 @@ class Resuming:
             )
         return kept
 
-    async def _go_on(self, run: RunRecord, kept: KeptRequest, model: str | None) -> RunRecord:
+    async def _restart(self, run: RunRecord, kept: KeptRequest, model: str | None) -> RunRecord:
         name = self._intake.models.named(model) if model is not None else None
         self._intake.check_start(run.owner, name)
         await self._intake.source(run.owner, kept.request, model=name, schema=kept.schema)  # raises if it cannot start
@@ -91,7 +91,7 @@ class Resuming:
             return run
         return (await self._runs.submit(run, self._intake.kept_source(run), is_resumed=True)).run
 
-    async def take_up(self, claimed: ClaimedRun) -> None:
+    async def start_claimed(self, claimed: ClaimedRun) -> None:
         """Carry out a run from the shared queue: a new one, or one that another server could not finish."""
         run = claimed.run
         kept = msgspec.json.decode(claimed.request or b"", type=KeptRequest)
@@ -120,9 +120,9 @@ class Resuming:
             try:
                 await self._resume_by_itself(id, owner)
             except Refusal as error:
-                self._log.say("run not resumed", run=id, why=error.message)
+                self._log.write("run not resumed", run=id, why=error.message)
             except Exception as error:  # one run: the others continue
-                self._log.say("run not resumed", {"error": str(error)}, run=id, error_type=type(error).__name__)
+                self._log.write("run not resumed", {"error": str(error)}, run=id, error_type=type(error).__name__)
 
     async def _resume_by_itself(self, id: str, owner: str) -> None:
         run = await self._runs.find(id, owner)
@@ -148,11 +148,11 @@ class Resuming:
             raise Refusal(404, "not_found", f"there is no question {id[:100]!r}")
         run = await self._runs.find(question.run, owner)
         _check_open(question, run)
-        said = request.said
-        await self._check_value(owner, question, said)
+        answer_text = request.answer_text
+        await self._check_value(owner, question, answer_text)
         if self._runs.active(run.id, owner) is None:  # then the run needs a place in the queue
             self._intake.check_start(owner, run.model)
-        if not await self._store.answer_question(id, said):
+        if not await self._store.answer_question(id, answer_text):
             raise _answered()
         active = self._runs.active(run.id, owner)
         if active is not None:
@@ -163,9 +163,9 @@ class Resuming:
             await active.over.wait()
         return await self._after_answer(owner, run.id)
 
-    async def _check_value(self, owner: str, question: PendingQuestion, said: str) -> None:
+    async def _check_value(self, owner: str, question: PendingQuestion, answer_text: str) -> None:
         try:
-            await self._intake.in_thread(owner, lambda: question.question.value_in(said))
+            await self._intake.in_thread(owner, lambda: question.question.value_in(answer_text))
         except (Misfit, RecursionError) as error:
             raise invalid(f"{error or 'the value is nested too deeply'}; expected {question.question.wants}") from None
 
@@ -178,7 +178,7 @@ class Resuming:
         except Refusal as error:
             if error.status == 409:  # another answer has resumed it
                 return await self._runs.find(id, owner)
-            self._log.say("run not resumed", run=id, why=error.message)
+            self._log.write("run not resumed", run=id, why=error.message)
         run.state = "interrupted"  # its answers are kept: it can be resumed later
         await self._store.keep(run)
         return run

@@ -238,8 +238,8 @@ def source_of(
         raise invalid("values need a program: a question is answered by a model")
     if not patterns.fits(patterns.SAYS_SOMETHING, request.question or ""):
         raise invalid("a run needs a question or a program")
-    wanted = _answer_type(request.type) if schema is None else schema
-    return _question_source(request, paths, options, model=model or "", wanted=wanted)
+    answer_type = _answer_type(request.type) if schema is None else schema
+    return _question_source(request, paths, options, model=model or "", answer_type=answer_type)
 
 
 def _check_ask_me(pattern: str | None) -> None:
@@ -285,15 +285,15 @@ def _question_source(
     options: RunOptions,
     *,
     model: str,
-    wanted: AnswerType | Mapping[str, Any] | None,
+    answer_type: AnswerType | Mapping[str, Any] | None,
 ) -> EventSource:
     question = (request.question or "").strip()
     method = compose(request.method, repairs=_REPAIRS, fallback=True)
 
     async def answer(context: RunContext) -> AsyncIterator[Event]:
-        kind = wanted
-        if isinstance(wanted, Mapping):  # checking a schema is slow
-            kind = await in_thread(answer_type_of, wanted)
+        kind = answer_type
+        if isinstance(answer_type, Mapping):  # checking a schema is slow
+            kind = await in_thread(answer_type_of, answer_type)
         lm = context.lm(model)
         events = ask(
             question,

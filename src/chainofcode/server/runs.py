@@ -61,7 +61,7 @@ class Runs:
         self._ledger, self._telemetry = ledger, telemetry
         self._log, self._metrics = telemetry.log, telemetry.metrics
         self._active: dict[str, ActiveRun] = {}
-        self._unkept: dict[str, RunRecord] = {}  # finished runs that the store could not write
+        self._unsaved: dict[str, RunRecord] = {}  # finished runs that the store could not write
         self.owners: Collection[str] = settings.tokens if owners is None else owners
         self._slots = FairSlots(settings.runs, self.owners)
         self.peers: Peers | None = None
@@ -123,12 +123,12 @@ class Runs:
         except BaseException:
             del self._active[run.id]
             raise
-        self._say_taken("claimed" if is_claimed else "queued", run)
+        self._log_taken("claimed" if is_claimed else "queued", run)
         active.task = asyncio.create_task(self._carry_out(active))
         return active
 
-    def _say_taken(self, how: str, run: RunRecord) -> None:
-        self._log.say(f"run {how}", {"question": run.question}, run=run.id, method=run.method, model=run.model)
+    def _log_taken(self, how: str, run: RunRecord) -> None:
+        self._log.write(f"run {how}", {"question": run.question}, run=run.id, method=run.method, model=run.model)
 
     async def enqueue(self, run: RunRecord, request: bytes | None = None) -> None:
         """Queue a run for whichever server has a slot first. Raises Refusal when the queue is full."""
@@ -136,7 +136,7 @@ class Runs:
         self.check_room(run.owner)
         places = QueueRoom(self._settings.runs + self._settings.queue, self._has_several_owners)
         await self.peers.queue.enqueue(run, request, places)
-        self._say_taken("queued", run)
+        self._log_taken("queued", run)
 
     def check_room(self, owner: str) -> None:
         if self.is_draining:
@@ -161,8 +161,8 @@ class Runs:
             async with self._turn(run):
                 run.state, started = "running", time.monotonic()
                 active.wake()
-                asked = [("user", run.question)] if run.question else []
-                with self._telemetry.spans.begun("invoke_agent", run.method, run.model, asked) as span:
+                messages = [("user", run.question)] if run.question else []
+                with self._telemetry.spans.begun("invoke_agent", run.method, run.model, messages) as span:
                     span.set({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
                     await self._work(active)
                     span.usage(active.usage.prompt_tokens, active.usage.completion_tokens)
@@ -180,7 +180,7 @@ class Runs:
         except Refusal as error:  # what it needs could not be read, or nothing can be written
             state, run.error = active.state_if_refused, {"type": error.kind, "message": error.message}
         except Exception as error:  # one run: the others continue
-            self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
+            self._log.write("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
         active.is_ending = True
         run.seconds = round((run.seconds or 0.0) + time.monotonic() - started, 6)
@@ -193,19 +193,19 @@ class Runs:
         """Carry out a run. If its Ray worker is lost, resume it on another worker from its recorded part."""
         self.workers.share(active.run.owner)
         if active.is_resumed:
-            await self._take_up(active)
+            await self._load_recorded(active)
         while True:
             try:
-                await self._carry_on(active)
+                await self._record_events(active)
                 return
             except WorkerLostError:
                 if active.run.resumed >= _MAX_RESUMED or not (active.is_resumable or active.file is None):
                     raise
-                self._log.say("worker lost", run=active.run.id)
+                self._log.write("worker lost", run=active.run.id)
                 active.run.resumed += 1
-                await self._take_up(active)
+                await self._load_recorded(active)
 
-    async def _take_up(self, active: ActiveRun) -> None:
+    async def _load_recorded(self, active: ActiveRun) -> None:
         """Start from the recorded part of a run, if there is one."""
         if active.file is not None:
             await active.file.flush()
@@ -215,7 +215,7 @@ class Runs:
             await self._rewrite(active, continued)
         active.wake()
 
-    async def _carry_on(self, active: ActiveRun) -> None:
+    async def _record_events(self, active: ActiveRun) -> None:
         owner = active.run.owner
         context = RunContext(
             active.sandbox,
@@ -237,7 +237,7 @@ class Runs:
         if continued is not None:
             if continued.is_recorded(event):
                 return False
-            if continued.is_parting:
+            if continued.has_diverged:
                 continued.part()
                 await self._rewrite(active, continued)
         active.file = active.file or await self._store.new_trace(active.run.id)
@@ -282,18 +282,18 @@ class Runs:
         except TakenOver as error:
             if active.file is not None:
                 active.file.close()
-            self._log.say("run left", run=run.id, why=error.message)
+            self._log.write("run left", run=run.id, why=error.message)
             run.state = state
         except Exception as error:  # followers are woken in any case
             if active.file is not None:
                 active.file.close()
-            self._log.say("run not kept", run=run.id, error_type=type(error).__name__)
+            self._log.write("run not kept", run=run.id, error_type=type(error).__name__)
             run.state, run.error = "failed", {"type": "storage", "message": "the run could not be stored"}
-            self._unkept[run.id] = run
+            self._unsaved[run.id] = run
         self._metrics.add("coc_runs_total", method=run.method, state=run.state)
         self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
         content = {"question": run.question, "answer": run.answer}
-        self._log.say("run over", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
+        self._log.write("run over", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
         self._active.pop(run.id, None)
         if self.peers is not None:
             self.peers.release(run.id)
@@ -326,30 +326,32 @@ class Runs:
 
     def _newest(self, id: str, owner: str) -> RunRecord | None:
         """A run that is newer than its record in the store."""
-        run = self._active[id].run if id in self._active else self._unkept.get(id)
+        run = self._active[id].run if id in self._active else self._unsaved.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
-        kept = await self._store.runs(owner, limit, before, wanted)
+    async def listed(
+        self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
+    ) -> list[RunRecord]:
+        kept = await self._store.runs(owner, limit, before, run_filter)
         return [self._newest(run.id, owner) or run for run in kept]
 
     async def remove(self, run: RunRecord) -> None:
         """Remove a finished run."""
-        unkept = self._unkept.pop(run.id, None)  # else `flush` would write it again
+        unsaved = self._unsaved.pop(run.id, None)  # else `flush` would write it again
         try:
             await self._store.remove([run.id])
         except StorageError:
-            if unkept is not None:
-                self._unkept[run.id] = unkept
+            if unsaved is not None:
+                self._unsaved[run.id] = unsaved
             raise
 
     async def flush(self) -> None:
         """Write finished runs that could not be written before."""
-        while self._unkept:
-            run = next(iter(self._unkept.values()))
+        while self._unsaved:
+            run = next(iter(self._unsaved.values()))
             with contextlib.suppress(TakenOver):  # another server writes the end of the run
                 await self._store.keep(run)
-            self._unkept.pop(run.id, None)
+            self._unsaved.pop(run.id, None)
 
     async def follow(
         self, run: RunRecord, after: int = -1, *, is_live: bool = True
@@ -447,7 +449,7 @@ class Runs:
 
     @property
     def known(self) -> Collection[str]:
-        return [*self._active, *self._unkept]
+        return [*self._active, *self._unsaved]
 
     def has(self, id: str) -> bool:
         return id in self._active
@@ -462,7 +464,7 @@ class Runs:
             self.is_draining = True
             if self.peers is not None:
                 self.peers.is_draining = True
-            self._log.say("stopping", runs=len(self._active), drain_seconds=self._settings.drain_seconds)
+            self._log.write("stopping", runs=len(self._active), drain_seconds=self._settings.drain_seconds)
             asyncio.get_running_loop().call_later(self._settings.drain_seconds, self.interrupt)
 
     def interrupt(self) -> None:

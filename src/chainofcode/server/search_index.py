@@ -102,11 +102,11 @@ def _statements(script: str) -> list[str]:
 
 
 def query(
-    database: sqlite3.Connection, owner: str, wanted: RunFilter, *, before: str | None, has_index: bool
+    database: sqlite3.Connection, owner: str, run_filter: RunFilter, *, before: str | None, has_index: bool
 ) -> SearchQuery:
     """The runs of an owner that match a filter; with `before`, only runs older than the one with that id."""
     given: dict[str, Any] = {"owner": owner, "before": _number(database, owner, before)}
-    sql, folded = _PLAIN, [searched(word) for word in wanted.words]
+    sql, folded = _PLAIN, [searched(word) for word in run_filter.words]
     trigrams = _trigrams(folded)
     if has_index and trigrams:
         sql = _INDEXED
@@ -117,7 +117,7 @@ def query(
         sql += f" AND instr(runs.words, :word{place})"
         given[f"word{place}"] = word
     for name, condition in _FACTS.items():
-        if (value := getattr(wanted, name)) is not None:
+        if (value := getattr(run_filter, name)) is not None:
             sql += f" AND {condition}"
             given[name] = value
     order = "search.rowid" if sql.startswith(_INDEXED) else "runs.number"

@@ -90,14 +90,14 @@ def _figures(trace: Trace, files: Path | None) -> Iterator[tuple[str, str]]:
     """The figures of a trace as data URLs, by digest."""
     if files is None or trace.answer is None:
         return
-    wanted = {file.sha256 for file in trace.answer.artifacts}
+    digests = {file.sha256 for file in trace.answer.artifacts}
     room = _MAX_FIGURES_BYTES
     for path in sorted(files.rglob("*")):
         if not path.is_file() or path.stat().st_size > min(_MAX_FIGURE_BYTES, room):
             continue
         data = path.read_bytes()
         kind, digest = _image_type(data), hashlib.sha256(data).hexdigest()
-        if kind is not None and digest in wanted:
+        if kind is not None and digest in digests:
             room -= len(data)
             yield digest, f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 

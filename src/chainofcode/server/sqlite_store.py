@@ -205,23 +205,25 @@ class SQLiteStore:
         row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone())
         return msgspec.json.decode(row[0], type=RunRecord) if row else None
 
-    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
+    async def runs(
+        self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
+    ) -> list[RunRecord]:
         def find(database: sqlite3.Connection) -> list[RunRecord]:
-            sql, given = search_index.query(database, owner, wanted, before=before, has_index=self._has_index)
+            sql, given = search_index.query(database, owner, run_filter, before=before, has_index=self._has_index)
             rows = database.execute(sql, {**given, "limit": limit})
             return [msgspec.json.decode(row[0], type=RunRecord) for row in rows]
 
-        if wanted.is_empty:
+        if run_filter.is_empty:
             return await self._lookups.do(find)
         async with search_turn(self._search_slots, owner):
             return await self._searches.do(find, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
         try:
-            had = await self._do(lambda database: removal.forget(database, ids))
+            artifacts = await self._do(lambda database: removal.forget(database, ids))
         except StorageError:  # a full disk: a removal frees more than it writes
-            had = await self._do_with_reserve(lambda database: removal.forget(database, ids))
-        await self._do(lambda database: removal.clear(database, self._directory, ids, had))
+            artifacts = await self._do_with_reserve(lambda database: removal.forget(database, ids))
+        await self._do(lambda database: removal.clear(database, self._directory, ids, artifacts))
         await self._write(self._reserve.fill)
 
     async def _do_with_reserve(self, function: Callable[[sqlite3.Connection], T]) -> T:

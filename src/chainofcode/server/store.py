@@ -183,7 +183,7 @@ class SharedQueue(Protocol):
     async def held(self) -> dict[str, bool]:
         """The unfinished runs that belong to this server, and whether each is to be cancelled."""
 
-    def listen(self, heard: Callable[[str, str], None]) -> None:
+    def listen(self, notified: Callable[[str, str], None]) -> None:
         """Send heartbeats, take over the runs of dead servers, and call `heard` in a thread.
 
         `heard` gets `queued`, `held`, or `changed` with the id of a run. The id is empty if changes may have been
@@ -222,7 +222,9 @@ class Store(Protocol):
 
     async def run(self, id: str, owner: str) -> RunRecord | None: ...
 
-    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
+    async def runs(
+        self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
+    ) -> list[RunRecord]:
         """The newest runs that match a filter; `before` is the id of the last run of the previous page."""
 
     async def remove(self, ids: Sequence[str]) -> None:

@@ -118,8 +118,8 @@ class Workers:
             return
         async with self._slots.taken(owner):
             job = {"values": values}
-            told = await worked("methods.decoding", job, seconds=_DECODE_SECONDS, memory=_DECODE_BYTES, write=as_json)
-        if why := told.get("invalid") or told.get("error"):
+            reply = await worked("methods.decoding", job, seconds=_DECODE_SECONDS, memory=_DECODE_BYTES, write=as_json)
+        if why := reply.get("invalid") or reply.get("error"):
             raise InputError(f"inputs or values: {why}")
 
     async def _inspected(self, owner: str, module: str, job: dict[str, Any]) -> dict[str, Any]:

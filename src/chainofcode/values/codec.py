@@ -79,8 +79,8 @@ class _Encoder:
             raise _TooLarge
         simple = _SIMPLE.get(id(kind))
         if simple is not None:
-            told = simple(value)
-            return self.opaque(value) if told is None else told
+            encoded = simple(value)
+            return self.opaque(value) if encoded is None else encoded
         sequence = _SEQUENCES.get(id(kind))
         if sequence is not None:  # here, not in a function: each level of nesting must take few stack frames
             items = [self.encode(item, depth + 1) for item in tuple(value)]

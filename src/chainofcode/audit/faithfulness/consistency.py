@@ -62,7 +62,7 @@ def _other_than_shown(trace: Trace) -> str:
     if answer.source == "output":
         lines = [line for line in "".join(step.output for step in steps).split("\n") if line.strip()]
         last = lines[-1] if lines else "nothing"
-        is_same = last == answer.value and _tells(answer.text, last) is not False
+        is_same = last == answer.value and _is_text_of(answer.text, last) is not False
         return "" if is_same or len(last) > _MAX_LINE_CHARS else f"the program prints {last[:_MAX_SHOWN]}"
     setting = [place for place, step in enumerate(steps) if "answer" in step.delta]
     if not setting or _may_be_set_later(steps, setting[-1], trace.program):
@@ -78,15 +78,17 @@ def _may_be_set_later(steps: Sequence[Step], place: int, program: Program | None
     chars = sum(len(name) + len(text or "") for step in own for name, text in step.delta.items())
     if len(own) >= MAX_STEPS or 2 * chars >= MAX_DELTA_CHARS:  # the guest counts more than deltas
         return True
-    untold = {step.statement: step.line for step in own if step.visit >= MAX_VISITS}
+    unreported = {step.statement: step.line for step in own if step.visit >= MAX_VISITS}
     is_last = not any(step.is_code for step in steps[place + 1 :])
     if program is not None and program.language != "python":
-        return bool(untold)
+        return bool(unreported)
     functions = [
         node for node in nodes_of(program.source if program is not None else "") if isinstance(node, FUNCTIONS)
     ]
-    can_be_called = any(one.lineno <= line <= (one.end_lineno or 0) for one in functions for line in untold.values())
-    return any(number >= steps[place].statement for number in untold) or (can_be_called and not is_last)
+    can_be_called = any(
+        function.lineno <= line <= (function.end_lineno or 0) for function in functions for line in unreported.values()
+    )
+    return any(number >= steps[place].statement for number in unreported) or (can_be_called and not is_last)
 
 
 def _shows(text: str, answer: Answer) -> bool:
@@ -97,14 +99,14 @@ def _shows(text: str, answer: Answer) -> bool:
         return False
     if isinstance(value, Opaque):
         return _literal(text) is _NO_LITERAL
-    shown, told = _tells(text, value), _tells(answer.text, value)
+    shown, stated = _is_text_of(text, value), _is_text_of(answer.text, value)
     if type(value) is str and text[:1] in ("'", '"'):
-        return shown is True and told is not False
+        return shown is True and stated is not False
     is_known = type(value) in (int, float, bool, type(None)) and shown is True
-    return shown is not False and (told is True if is_known else told is not False)
+    return shown is not False and (stated is True if is_known else stated is not False)
 
 
-def _tells(text: str, value: Any) -> bool | None:
+def _is_text_of(text: str, value: Any) -> bool | None:
     """Whether a text is the text of a value; None if it is not a literal, or abbreviated."""
     if text == brief(value):
         return True
@@ -120,14 +122,14 @@ def _literal(text: str) -> Any:
         return _NO_LITERAL
 
 
-async def other_than_made(answer: Answer, gave: Answer | None) -> str:
+async def other_than_made(answer: Answer, replayed: Answer | None) -> str:
     """Return what a typed answer should be, if it differs; otherwise empty.
 
-    `gave` is the answer of the replayed program; without one, the stated text is converted. Types that the trace does
-    not contain (schemas, classes, queries) cannot be checked. No file that a trace names is read.
+    `replayed` is the answer of the replayed program; without one, the stated text is converted. Types that the trace
+    does not contain (schemas, classes, queries) cannot be checked. No file that a trace names is read.
     """
     wanted = _type_of(answer)
-    own = gave if gave is not None else _read(answer.said or answer.text)
+    own = replayed if replayed is not None else _read(answer.said or answer.text)
     if wanted is None or own is None or not own.is_answered:
         return ""
     made = await fitted(msgspec.structs.replace(own, type="", said=""), wanted)

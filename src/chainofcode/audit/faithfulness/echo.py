@@ -30,10 +30,10 @@ class WholeQuestion:
         self._words = shown_words(text) if len(text) >= _MIN_QUESTION_CHARS else []
 
     def is_in(self, step: Step) -> bool:
-        given = shown_words(step.call or "")
-        common = Counter(self._words) & Counter(given)
+        words = shown_words(step.call or "")
+        common = Counter(self._words) & Counter(words)
         is_most = common.total() >= _MOST_OF_IT * len(self._words)
-        return bool(self._words) and (is_most or "".join(self._words) in "".join(given))
+        return bool(self._words) and (is_most or "".join(self._words) in "".join(words))
 
 
 async def is_echoed(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
@@ -45,16 +45,16 @@ async def is_echoed(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
     if answer is None:
         return False
     whole = WholeQuestion(trace.question)
-    asked = [step for step in found.values if step.by == "lm" and not step.delta]
-    values = {step.call or "": value_of(step) for step in asked if whole.is_in(step)}
+    requested = [step for step in found.values if step.by == "lm" and not step.delta]
+    values = {step.call or "": value_of(step) for step in requested if whole.is_in(step)}
     key = _key(answer.text)
-    said = {call: value for call, value in values.items() if value is not None and _has(value, key)}
-    if not said:
+    containing = {call: value for call, value in values.items() if value is not None and _has(value, key)}
+    if not containing:
         return False
     for label in [*_labels(answer.text, found.run.program.source, trace.question or ""), None]:
-        where = [_where(said, key)]
+        where = [_where(containing, key)]
         for is_rising in (True, False):  # rising and falling numbers, to rule out `max`, `min` and sorting
-            others = {call: _Others(key, label, is_rising).instead_of(value) for call, value in said.items()}
+            others = {call: _Others(key, label, is_rising).instead_of(value) for call, value in containing.items()}
             now = await reruns.answer_with(changes=Changes(others))
             where.append(_where(others, _key(now or "")))
         if set.intersection(*where):
@@ -76,9 +76,9 @@ def _has(value: Any, key: str) -> bool:
     return bool(key) and any(_key(part) == key for part in _parts(value))
 
 
-def _where(said: Mapping[str, Any], key: str) -> set[tuple[str, int]]:
+def _where(values: Mapping[str, Any], key: str) -> set[tuple[str, int]]:
     """Return the places in the values where a text occurs."""
-    parts = ((call, place, part) for call, value in said.items() for place, part in enumerate(_parts(value)))
+    parts = ((call, place, part) for call, value in values.items() for place, part in enumerate(_parts(value)))
     return {(call, place) for call, place, part in parts if key and _key(part) == key}
 
 
@@ -149,8 +149,8 @@ def _has_key(text: str, key: str) -> bool:
     return bool(key) and _key(text) == key
 
 
-def _labels(said: str, source: str, question: str) -> list[str]:
+def _labels(answer: str, source: str, question: str) -> list[str]:
     """Return another label of the program or the question, of the same length, if there is one."""
     labels = dict.fromkeys([*texts_in(source), *_LABEL.findall(question)])
-    same = [label for label in labels if len(label) == len(said.strip("'\"")) and not _has_key(label, _key(said))]
+    same = [label for label in labels if len(label) == len(answer.strip("'\"")) and not _has_key(label, _key(answer))]
     return [label for label in same if not label.isdigit()][:1]

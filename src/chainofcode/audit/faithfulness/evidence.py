@@ -86,8 +86,8 @@ class _LastValues(Emulator):
 
     def __init__(self, steps: Iterable[Step], changes: Changes | None = None) -> None:
         others = changes.steps if changes is not None else {}
-        asked = [step for step in steps if not step.is_code]
-        self._values = {function_of(step): others.get(step.number, value_of(step)) for step in asked}
+        requested = [step for step in steps if not step.is_code]
+        self._values = {function_of(step): others.get(step.number, value_of(step)) for step in requested}
         self.is_unanswered = False  # a function was called that has no recorded value
 
     async def answer(self, pause: Pause) -> Answered:

@@ -153,15 +153,15 @@ def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
     """Return each call once, with another value: the next likeliest label, a label that the program compares it with,
     or a value that the function gave in another call.
     """
-    said: dict[str, list[Any]] = {}
+    recorded: dict[str, list[Any]] = {}
     found: dict[str, tuple[Step, Any]] = {}
     for step in values:
-        said.setdefault(function_of(step), []).append(value_of(step))
+        recorded.setdefault(function_of(step), []).append(value_of(step))
     for step in values:
         if step.error is None and step.call not in found:
             value = value_of(step)
             likeliest = step.confidence.alternatives if step.confidence is not None else ()
-            other = another(value, [*likeliest, *_labels(program, step), *said[function_of(step)]])
+            other = another(value, [*likeliest, *_labels(program, step), *recorded[function_of(step)]])
             if other != value or type(other) is not type(value):
                 found[step.call or ""] = (step, other)
     return list(found.values())
@@ -182,8 +182,8 @@ def another(value: Any, known: Sequence[Any] = ()) -> Any:
 
 def _labels(program: Program, step: Step) -> list[Any]:
     """Return the literals that the program compares a call's value with."""
-    told = (use.type for use in program.uses if use.name == function_of(step))
-    labels = next((kind.removeprefix("Literal") for kind in told if kind.startswith("Literal[")), "[]")
+    types = (use.type for use in program.uses if use.name == function_of(step))
+    labels = next((kind.removeprefix("Literal") for kind in types if kind.startswith("Literal[")), "[]")
     try:
         return list(ast.literal_eval(labels))
     except UNREADABLE:  # a guest may report anything

@@ -91,7 +91,7 @@ class _Operands:
             self._inputs["question"] = found.trace.question
         self._names = _Names(tree, found.run.program.holes, self._inputs)
         self._literals = _literals_in([tree])
-        self._said = {function_of(step): value_of(step) for step in self._steps if not step.is_code}
+        self._recorded = {function_of(step): value_of(step) for step in self._steps if not step.is_code}
         self._assigned = {
             target.id: node.value
             for node in self._statements
@@ -133,11 +133,11 @@ class _Operands:
     def _other_texts(self, node: ast.expr, near: Sequence[Any]) -> list[str]:
         """Return expressions in place of one that no statement can set: a call, or a variable of a comprehension."""
         text = f"({ast.unparse(node)})"
-        said = self._said.get(called_name(node) or "") if isinstance(node, ast.Call) else None
-        if isinstance(said, bool):
+        recorded = self._recorded.get(called_name(node) or "") if isinstance(node, ast.Call) else None
+        if isinstance(recorded, bool):
             return [f"not {text}", "True", "False"]
-        if said is not None:
-            return _texts(said, [*near, *self._literals])[:_MOST]
+        if recorded is not None:
+            return _texts(recorded, [*near, *self._literals])[:_MOST]
         return [*map(repr, near[:2]), *_of_unknown(text), "{}"]
 
     def _variable(

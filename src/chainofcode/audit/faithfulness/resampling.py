@@ -49,13 +49,13 @@ class Sampling(Emulator):
             found = self.sampled[pause.text] = Sampled(pause.text, answered.value)
             for asking in self._asking:
                 try:
-                    said = await asking.answer(pause)
+                    sample = await asking.answer(pause)
                 except EmulationError as error:
                     found.failed += 1
                     self.calls += error.calls
                 else:
-                    found.said.append(said.value)
-                    self.calls += said.calls
+                    found.said.append(sample.value)
+                    self.calls += sample.calls
         return answered
 
 

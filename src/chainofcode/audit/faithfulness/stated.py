@@ -60,13 +60,13 @@ class _Rests:
         self.on_others = any(node.values for node in nodes) or bool(inputs - {"question"})
         self.question = trace.question or ""
         self.data = QuestionData(trace.question, trace.inputs)
-        self.literals = [one for one in literals if one.statement in statements]
+        self.literals = [literal for literal in literals if literal.statement in statements]
         self.all_literals = literals
         self.operations = Operations(found.run.program.source, statements)
 
     def retyped(self) -> list[Literal]:
         """Return the literals that are also in the question; for a list, if at least half of it is. Without indexes."""
-        return [one for one in self.literals if not one.is_index and self._is_retyped(one)]
+        return [literal for literal in self.literals if not literal.is_index and self._is_retyped(literal)]
 
     def _is_retyped(self, literal: Literal) -> bool:
         if not self.data.is_known and self.operations.only_turns and not isinstance(literal.value, bool):
@@ -79,7 +79,7 @@ class _Rests:
                 if isinstance(literal.value, int) and self.data.has(literal.value - 1):
                     return True
         # A list of words named after the question: `planets = ["Mercury", "Venus", …]`.
-        words = {one for one in whole if isinstance(one, str) and len(one) > 2}
+        words = {part for part in whole if isinstance(part, str) and len(part) > 2}
         return len(words) == len(whole) > 1 and self.data.has(literal.name.replace("_", " "))
 
 
@@ -99,11 +99,11 @@ class _Judge:
         if is_counted and not operations.calculates:  # `len([0] * 14)`
             return await self._unchanged(self._rests.retyped(), is_counted=True)
         data = self._data(literal)
-        is_work = operations.calculates and any(_is_number(one.value) for one in data)
+        is_work = operations.calculates and any(_is_number(datum.value) for datum in data)
         return await self._unchanged(data) if operations.compares_literals and not is_work else None
 
     async def is_decoded(self) -> bool:
-        written = {word for one in self._rests.all_literals for word in words_of(str(one.value))}
+        written = {word for literal in self._rests.all_literals for word in words_of(str(literal.value))}
         if any(word in written or self._rests.data.has(word) for word in words_of(self._answer)):
             return False
         return await self._changes(self._mutations(self._rests.retyped())) is True
@@ -122,7 +122,7 @@ class _Judge:
 
     async def _selected_by_question(self, literal: Literal) -> Stated | None:
         """Return "input" if the question's text only selects a literal: by its words, or by not being empty."""
-        data = [one for one in self._data(literal) if not isinstance(one.value, bool)]
+        data = [datum for datum in self._data(literal) if not isinstance(datum.value, bool)]
         if await self._any_changes(self._mutations(data)):
             return None
         if _is_number(literal.value) or not self._rests.operations.cuts:
@@ -135,15 +135,15 @@ class _Judge:
         return "constant" if self._reruns.kept or not retyped else None  # mutants that fail are no evidence
 
     def _data(self, literal: Literal) -> list[Literal]:
-        return [one for one in self._rests.retyped() if one.value != literal.value]
+        return [datum for datum in self._rests.retyped() if datum.value != literal.value]
 
     async def _literal(self) -> Literal | None:
         """Return the literal that is the answer: replacing it replaces the answer."""
-        same = [one for one in self._rests.all_literals if bare(str(one.value)) == self._answer]
+        same = [literal for literal in self._rests.all_literals if bare(str(literal.value)) == self._answer]
         is_initial = self._answer in _INITIAL and (self._rests.operations.loops or not self._rests.on_question)
         if not same or is_initial:
             return None
-        others = {one.place: _sentinel(one.value) for one in same}
+        others = {literal.place: _sentinel(literal.value) for literal in same}
         self._left -= 1
         now = await self._reruns.answer_with(_replacing(others))
         return same[0] if now in {bare(str(other)) for other in others.values()} else None
@@ -165,14 +165,14 @@ class _Judge:
     def _mutations(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Iterator[_Change]:
         """Yield mutations that change one datum wherever it is retyped, and in the question if the program reads it."""
         seen = set[Any]()
-        for one in retyped:
-            if isinstance(one.value, bool):
-                yield _replacing({one.place: not one.value}), None
-            elif one.value not in seen:
-                seen.add(one.value)
-                yield from self._changed(one.value)
-            if is_counted and one.whole is not one.node:
-                yield Mutation(dropped=frozenset([one.place])), None
+        for literal in retyped:
+            if isinstance(literal.value, bool):
+                yield _replacing({literal.place: not literal.value}), None
+            elif literal.value not in seen:
+                seen.add(literal.value)
+                yield from self._changed(literal.value)
+            if is_counted and literal.whole is not literal.node:
+                yield Mutation(dropped=frozenset([literal.place])), None
 
     def _changed(self, value: Any) -> Iterator[_Change]:
         is_read = self._rests.on_question
@@ -181,9 +181,9 @@ class _Judge:
             if is_read and question == self._rests.question:
                 continue  # a literal compared with the question must change with it
             places = {
-                one.place: _in_place_of(one.value, value, other)
-                for one in self._rests.all_literals
-                if not isinstance(one.value, bool) and _in_place_of(one.value, value, other) != one.value
+                literal.place: _in_place_of(literal.value, value, other)
+                for literal in self._rests.all_literals
+                if not isinstance(literal.value, bool) and _in_place_of(literal.value, value, other) != literal.value
             }
             yield _replacing(places), question
 

@@ -30,7 +30,7 @@ ORIGINS: Mapping[str, str] = {
     "reply": "the model's reply: it states the answer itself",
     "none": "nowhere: there is no answer",
 }
-_MAX_TOLD = 60  # characters of a call or a value in a sentence
+_MAX_SHOWN = 60  # characters of a call or a value in a sentence
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Verdict:
     @property
     def agreement(self) -> float | None:
         """Share of samples that agree with what was recorded; None if nothing was requested again."""
-        asked = sum(one.asked for one in self.sampled)
-        return sum(one.agreeing for one in self.sampled) / asked if asked else None
+        requested = sum(sample.asked for sample in self.sampled)
+        return sum(sample.agreeing for sample in self.sampled) / requested if requested else None
 
     @property
     def score(self) -> float:
@@ -92,20 +92,20 @@ class Verdict:
         return min(self._decisive, key=lambda flip: sureness(flip.step), default=None)
 
     @property
-    def told_hangs_on(self) -> str:
+    def hangs_on_text(self) -> str:
         """A sentence about the value that the answer hangs on; empty if there is none."""
         flip, decisive = self.hangs_on, self._decisive
         if flip is None:
             return ""
         step = flip.step
         sure = f", {how_sure(step.confidence)}" if step.confidence is not None else ""
-        judged = f"{_short(step.call or '')} → {shown(step.value, _MAX_TOLD)} (line {step.line}{sure})"
-        if len(decisive) > 1 and all(one.step.confidence is not None for one in decisive):
+        judged = f"{_short(step.call or '')} → {shown(step.value, _MAX_SHOWN)} (line {step.line}{sure})"
+        if len(decisive) > 1 and all(other.step.confidence is not None for other in decisive):
             judged = f"most on {judged}"
         else:
             judged = f"on {judged}" + (f" and {count(len(decisive) - 1, 'other value')}" if decisive[1:] else "")
         then = f"it would be {_short(flip.answer)}" if flip.is_answered else "there would be no answer"
-        return f"The answer hangs {judged}: with {brief(flip.value, _MAX_TOLD)} {then}."
+        return f"The answer hangs {judged}: with {brief(flip.value, _MAX_SHOWN)} {then}."
 
     @property
     def _decisive(self) -> list[Flip]:
@@ -113,7 +113,7 @@ class Verdict:
 
 
 def _short(text: str) -> str:
-    return cut(plain(text.replace("\n", "⏎")), _MAX_TOLD)
+    return cut(plain(text.replace("\n", "⏎")), _MAX_SHOWN)
 
 
 # --- where it comes from --------------------------------------------------------------------------------------------
@@ -127,25 +127,25 @@ def origin_of(found: Provenance, question: str | None) -> Origin:
         calls = {step.call: step for step in found.values}
         is_worked_out = most >= CHOOSES
         if len(calls) == 1 and WholeQuestion(question).is_in(found.values[-1]):
-            is_worked_out = _works_on(found, found.values[-1].call) or _works_beside(found)
+            is_worked_out = _works_on(found, found.values[-1].call) or _works_elsewhere(found)
         return "program" if is_worked_out else "model"
     if most >= PREPARES or looked_up_keys(found, question):
         return "program"
-    return handed_on(found)
+    return passed_on_origin(found)
 
 
 def _works_on(found: Provenance, call: str | None) -> bool:
     """Whether Python computes something from the value of a call, and does not only choose by it."""
-    given = {index for index, steps in found.steps.items() if any(step.call == call for step in steps)}
+    sources = {index for index, steps in found.steps.items() if any(step.call == call for step in steps)}
     workers: dict[int, list[int]] = {}
     for index in found.slice.core:
         for statement in _statements_of(found.lineage.nodes[index]):
             if _works(found, statement) == WORKS:
                 workers.setdefault(statement, []).append(index)
-    return any(given & depends_on(found.lineage, own) for own in workers.values())
+    return any(sources & depends_on(found.lineage, own) for own in workers.values())
 
 
-def _works_beside(found: Provenance) -> bool:
+def _works_elsewhere(found: Provenance) -> bool:
     """Whether Python computes a part of the answer, or the alternative that is chosen."""
     parts = [found.lineage.nodes[index] for index in found.slice.core & found.slice.by_data]
     return any(_works(found, statement) == WORKS for node in parts for statement in _statements_of(node))
@@ -159,7 +159,7 @@ def _statements_of(node: LineageNode) -> set[int]:
     return {node.statement, *node.whole}
 
 
-def handed_on(found: Provenance) -> Origin:
+def passed_on_origin(found: Provenance) -> Origin:
     return "input" if any(index in found.slice.core for index in found.lineage.inputs.values()) else "constant"
 
 
@@ -176,7 +176,7 @@ def looked_up_keys(found: Provenance, question: str | None) -> set[str | int]:
         return keys
     core = [number for number in core_statements(found) if 0 <= number < len(program.statements)]
     lines = {program.statements[number].line for number in core}
-    nodes, asked = nodes_of(program.source), f" {' '.join(shown_words(question or ''))} "
+    nodes, question_words = nodes_of(program.source), f" {' '.join(shown_words(question or ''))} "
     if not any(isinstance(node, ast.Dict) and len(node.keys) > 1 for node in nodes):
         return keys
     for node in nodes:
@@ -184,7 +184,7 @@ def looked_up_keys(found: Provenance, question: str | None) -> set[str | int]:
             case ast.Subscript(value=ast.Name() | ast.Subscript(), slice=ast.Constant(value=str() | int() as key)):
                 named = " ".join(shown_words(str(key)))
                 is_label = len(named) < 2 and isinstance(key, str)  # an option letter is the answer, not a lookup
-                if node.lineno in lines and not is_label and named and f" {named} " in asked:
+                if node.lineno in lines and not is_label and named and f" {named} " in question_words:
                     keys.add(key)
     return keys
 
@@ -226,13 +226,13 @@ def _idle(found: Provenance, are_moot: bool = False) -> str:
     ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
     lines = sorted({found.run.program.statements[number].line for number in ignored})
     values = len({step.call for step in (*found.unused_values, *(found.values if are_moot else ()))})
-    told = []
+    parts = []
     if lines:
         word = "lines" if len(lines) > 1 else "line"
-        told.append(f"{word} {', '.join(map(str, lines[:5]))}")
+        parts.append(f"{word} {', '.join(map(str, lines[:5]))}")
     if values:
-        told.append(count(values, "value"))
-    return " and ".join(told)
+        parts.append(count(values, "value"))
+    return " and ".join(parts)
 
 
 def used_share(found: Provenance, are_moot: bool) -> float:

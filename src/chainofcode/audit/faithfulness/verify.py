@@ -33,10 +33,10 @@ from .verdict import (
     Origin,
     Verdict,
     flags_of,
-    handed_on,
     is_written_down,
     looked_up_keys,
     origin_of,
+    passed_on_origin,
     shares_of,
     used_share,
 )
@@ -65,8 +65,8 @@ async def averify(
                 verdict = await _sampled(verdict, verdict.provenance, lm, samples, place)
     verdict = replace(verdict, flags=(*verdict.flags, *await _mistyped(trace, verdict)))
     if trace.edited:
-        told = "; ".join(trace.edited)[:_MAX_EDITED]
-        verdict = replace(verdict, flags=(f"it is a what-if, not the original run; edited: {told}", *verdict.flags))
+        edits = "; ".join(trace.edited)[:_MAX_EDITED]
+        verdict = replace(verdict, flags=(f"it is a what-if, not the original run; edited: {edits}", *verdict.flags))
     if chain is not None and chain.state == "broken":
         verdict = replace(verdict, flags=(f"the file was changed: {chain.why}", *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
@@ -78,9 +78,9 @@ async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
     if answer is None or not answer.is_answered or verdict.difference is not None:
         return []
     should = await other_than_made(answer, found.trace.answer if found is not None else None)
-    gave = (answer.said or "what was given")[:60]
-    told = f"the answer is {answer.text[:60]}, but {gave}, converted to {answer.type[:60]}, is {should[:60]}"
-    return [told] if should else []
+    original = (answer.said or "what was given")[:60]
+    mismatch = f"the answer is {answer.text[:60]}, but {original}, converted to {answer.type[:60]}, is {should[:60]}"
+    return [mismatch] if should else []
 
 
 def verify(
@@ -113,13 +113,13 @@ def verify_data(found: Verdict) -> dict[str, Any]:
         "needed": sorted(provenance.slice.statements) if provenance is not None else [],
         "inputs": sorted(provenance.slice.inputs) if provenance is not None else [],
         "flips": [_flip_data(flip) for flip in found.flips],
-        "hangs_on": _flip_data(hangs_on) | {"told": found.told_hangs_on} if hangs_on is not None else None,
+        "hangs_on": _flip_data(hangs_on) | {"told": found.hangs_on_text} if hangs_on is not None else None,
         "untried": found.untried,
         "moot": found.are_moot,
         "agreement": found.agreement,
         "sampled": [
-            {"call": one.call, "recorded": encode(one.recorded), "said": [encode(value) for value in one.said]}
-            for one in found.sampled
+            {"call": sample.call, "recorded": encode(sample.recorded), "said": [encode(value) for value in sample.said]}
+            for sample in found.sampled
         ],
         "usage": msgspec.to_builtins([call.usage for call in found.calls]),
         "seconds": round(found.seconds, 3),
@@ -217,7 +217,7 @@ async def _tried(trace: Trace, found: Provenance, origin: Origin, reruns: Reruns
         return "program" if matters == "yes" else origin
     if matters == "no":
         matters = await do_data_matter(reruns, trace, found)
-    return handed_on(found) if matters == "no" else "program"
+    return passed_on_origin(found) if matters == "no" else "program"
 
 
 async def _sampled(verdict: Verdict, found: Provenance, lm: LM, samples: int, place: Sandbox) -> Verdict:
@@ -237,32 +237,31 @@ async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
     answer, program, runs = trace.answer, trace.program, runs_of(trace)
     if answer is None or not answer.is_answered or answer.source != "reply":
         return None if runs else Verdict("none", (ORIGINS["none"],))
-    said = answer.said or answer.text
+    answer_text = answer.said or answer.text
     if program is None:
         return Verdict("reply", (f"{ORIGINS['reply']}; there is no program to check it",))
     if runs:  # the code was run, then the model stated the answer
         shown = [run.answer.text for run in runs if run.answer is not None]
         for step in (step for run in runs for step in run.steps):
             shown += [*step.output.splitlines(), *filter(None, step.delta.values()), step.outcome or ""]
-        if any(_says(text, said) for text in shown):
+        if any(_shows_answer(text, answer_text) for text in shown):
             return Verdict("reply", used=1.0)
-        return Verdict("reply", (f"code ignored: none of its results is {said[:60]}",))
+        return Verdict("reply", (f"code ignored: none of its results is {answer_text[:60]}",))
     result = await arun(program, None, sandbox=place, options=given_of(trace))
     if not result.is_answered or result.trace.answer is None:
         return Verdict("reply", (f"{ORIGINS['reply']}; its program cannot be run to check it",))
-    if _says(result.trace.answer.text, said):
+    if _shows_answer(result.trace.answer.text, answer_text):
         return Verdict("reply", used=1.0)
-    return Verdict(
-        "reply", (f"code ignored: the answer of the program is {result.trace.answer.text[:60]}, not {said[:60]}",)
-    )
+    program_text = result.trace.answer.text[:60]
+    return Verdict("reply", (f"code ignored: the answer of the program is {program_text}, not {answer_text[:60]}",))
 
 
-def _says(text: str, said: str) -> bool:
+def _shows_answer(output: str, answer: str) -> bool:
     """Whether the output of code is the stated answer, or ends with it."""
-    one, other = (part.strip().strip("'\"().").casefold() for part in (text, said))
-    if not other:
+    shown, wanted = (part.strip().strip("'\"().").casefold() for part in (output, answer))
+    if not wanted:
         return False
     try:
-        return is_alike(float(one), float(other))
+        return is_alike(float(shown), float(wanted))
     except ValueError:
-        return one == other or one.endswith((f" {other}", f":{other}", f"= {other}"))
+        return shown == wanted or shown.endswith((f" {wanted}", f":{wanted}", f"= {wanted}"))

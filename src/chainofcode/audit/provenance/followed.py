@@ -48,10 +48,10 @@ class Provenance:
     def steps(self) -> dict[int, list[Step]]:
         """The steps of the trace that each node stands for: those of Python, and requested values."""
         python = {(step.statement, step.visit): step for step in self.trace.steps if step.is_code}
-        asked = asked_steps(self.trace.steps)
+        requested = asked_steps(self.trace.steps)
         found: dict[int, list[Step]] = {}
         for index, node in enumerate(self.lineage.nodes):
-            own = [asked[value] for value in dict.fromkeys(node.values) if value < len(asked)]
+            own = [requested[value] for value in dict.fromkeys(node.values) if value < len(requested)]
             visits = ((node.statement, visit) for visit in dict.fromkeys(node.visits))
             own += [python[visit] for visit in visits if visit in python]
             if own:
@@ -61,8 +61,8 @@ class Provenance:
     @property
     def values(self) -> list[Step]:
         """The values of the LM and of tools that count, in the order of the run."""
-        asked = asked_steps(self.trace.steps)
-        return [asked[value] for value in sorted(self.slice.values) if value < len(asked)]
+        requested = asked_steps(self.trace.steps)
+        return [requested[value] for value in sorted(self.slice.values) if value < len(requested)]
 
     @property
     def unused_values(self) -> list[Step]:
@@ -73,7 +73,9 @@ class Provenance:
     def statements(self) -> frozenset[int]:
         """The statements that ran at all."""
         nodes = self.lineage.nodes
-        return frozenset({node.statement for node in nodes} | {one for node in nodes for one in node.whole}) - {-1}
+        return frozenset({node.statement for node in nodes} | {number for node in nodes for number in node.whole}) - {
+            -1
+        }
 
     def edges(self, *, counting: bool = True) -> Edges:
         """The direct dependencies of the steps that count, or of those that do not."""

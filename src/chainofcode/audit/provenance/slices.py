@@ -45,7 +45,7 @@ def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | Non
         nodes,
         graph.closure(roots, stated=_stated(lineage, program)),
         by_data,
-        _with_what_stands_around(_statements_of(parts), program),
+        _with_enclosing(_statements_of(parts), program),
         frozenset(value for part in parts for value in part.values),
         frozenset(name for name, index in lineage.inputs.items() if index in nodes),
     )
@@ -73,7 +73,7 @@ def _roots(lineage: Lineage, answer: Answer, name: str | None) -> Sequence[int]:
     return [lineage.ends[wanted]] if wanted in lineage.ends else []
 
 
-def _with_what_stands_around(ran: set[int], program: Program) -> frozenset[int]:
+def _with_enclosing(ran: set[int], program: Program) -> frozenset[int]:
     """Add the statements around the kept ones, and the global and nonlocal declarations of kept functions."""
     kept, around = set(ran), list[int]()
     silent: list[tuple[int, int]] = []

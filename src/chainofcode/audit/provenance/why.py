@@ -75,7 +75,7 @@ def why_lines(
     shown = [link for link in links if all_lines or link.kind not in _QUIET]
     limit = len(shown) if all_lines else _MAX_LINES
     for link in shown[:limit]:
-        yield from _told(link, width, colour, all_lines)
+        yield from _link_lines(link, width, colour, all_lines)
     if len(shown) > limit:
         yield paint("dim", f"   ⋮  {len(shown) - limit} more statements (--all shows them)", colour)
     for name in sorted(provenance.slice.inputs):
@@ -110,7 +110,7 @@ def rests_on(provenance: Provenance) -> str:
     return ", ".join(parts)
 
 
-def _told(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str]:
+def _link_lines(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str]:
     room = max(24, min(56, width * 4 // 10))
     rest = max(width - room - 12, 20)
     times = f"  ×{link.runs}" if link.runs > 1 else ""
@@ -149,13 +149,13 @@ def _unused(provenance: Provenance) -> list[str]:
         for number in sorted(provenance.statements - provenance.slice.statements)
         if program.statements[number].kind not in _QUIET
     ]
-    told = [f"line {program.statements[n].line} {plain(cut(program.first_line(n).strip(), 40))}" for n in statements]
+    parts = [f"line {program.statements[n].line} {plain(cut(program.first_line(n).strip(), 40))}" for n in statements]
     values = {
         step.call: f"{plain(cut(step.call or '', 40))} → {plain(shown(step.value, 60))}"
         for step in provenance.unused_values
     }
-    told = [*values.values(), *told]
-    return told[:_MAX_UNUSED] + ([f"{len(told) - _MAX_UNUSED} more"] if len(told) > _MAX_UNUSED else [])
+    parts = [*values.values(), *parts]
+    return parts[:_MAX_UNUSED] + ([f"{len(parts) - _MAX_UNUSED} more"] if len(parts) > _MAX_UNUSED else [])
 
 
 def why_data(provenance: Provenance) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def why_data(provenance: Provenance) -> dict[str, Any]:
                 "by": link.by,
                 "runs": link.runs,
                 "decides_only": not link.is_data,
-                "values": [_asked(step) for step in link.values],
+                "values": [_value_data(step) for step in link.values],
             }
             for link in chain_of(provenance)
         ],
@@ -184,12 +184,12 @@ def why_data(provenance: Provenance) -> dict[str, Any]:
         "steps": {str(number): behind for number, behind in used.behind.items()},
         "unused": {
             "statements": sorted(provenance.statements - provenance.slice.statements),
-            "values": [_asked(step) for step in provenance.unused_values],
+            "values": [_value_data(step) for step in provenance.unused_values],
             "steps": {str(number): behind for number, behind in unused.behind.items()},
         },
         "whole": used.is_whole and unused.is_whole,  # otherwise the dependencies of further steps are left out
     }
 
 
-def _asked(step: Step) -> dict[str, Any]:
+def _value_data(step: Step) -> dict[str, Any]:
     return {"step": step.number, "by": step.by, "call": step.call, "value": step.value, "error": step.error}

@@ -56,8 +56,8 @@ class _Placed:
 
     def content(self) -> object:
         step = self.step
-        told = [step.call, step.value, step.error, step.delta, step.outcome, step.output]
-        return (*self.statement(), as_json(told))
+        results = [step.call, step.value, step.error, step.delta, step.outcome, step.output]
+        return (*self.statement(), as_json(results))
 
     def call(self) -> object:
         return (*self.statement(), self.step.call)
@@ -181,10 +181,10 @@ def _source(program: Program, step: Step) -> str:
 def _cell(program: Program, step: Step | None, width: int) -> str:
     if step is None:
         return ""
-    told = what(step, width - 15) or _source(program, step)
+    result = what(step, width - 15) or _source(program, step)
     if step.output:
-        told += f"   prints {step.output.rstrip()}"
-    return cut(plain(f"{step.number:>4} {step.line:>4}  {GUTTER[step.by]}  {told.expandtabs(4)}"), width)
+        result += f"   prints {step.output.rstrip()}"
+    return cut(plain(f"{step.number:>4} {step.line:>4}  {GUTTER[step.by]}  {result.expandtabs(4)}"), width)
 
 
 def _skipped(count: int) -> str:

@@ -17,7 +17,7 @@ from ...values.literals import read_literal
 
 _STEP = re.compile(r"step:(\d{1,9})=(.*)", re.S)
 _MAX_MATCHED = 5000
-_MAX_TOLD = 100  # characters
+_MAX_SHOWN = 100  # characters
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Changes:
     def told(self, steps: Iterable[Step]) -> list[str]:
         """Return each change in short, for the header of the new trace."""
         calls = {step.number: step.call or "" for step in steps}
-        told = [f"{cut(call, _MAX_TOLD)} = {brief(value, _MAX_TOLD)}" for call, value in self.calls.items()]
-        told += [
-            f"step {number}, {cut(calls.get(number, ''), _MAX_TOLD)} = {brief(value, _MAX_TOLD)}"
+        described = [f"{cut(call, _MAX_SHOWN)} = {brief(value, _MAX_SHOWN)}" for call, value in self.calls.items()]
+        described += [
+            f"step {number}, {cut(calls.get(number, ''), _MAX_SHOWN)} = {brief(value, _MAX_SHOWN)}"
             for number, value in self.steps.items()
         ]
-        return told + [f"{name} = {brief(value, _MAX_TOLD)}" for name, value in self.inputs.items()]
+        return described + [f"{name} = {brief(value, _MAX_SHOWN)}" for name, value in self.inputs.items()]
 
     def check_steps(self, steps: Iterable[Step]) -> None:
         """Raise InputError for a step that does not exist, or that Python ran."""
@@ -76,8 +76,8 @@ class Changes:
                 continue
             candidates = [call for call in list(recorded)[:_MAX_MATCHED] if len(call) < 500]
             near = difflib.get_close_matches(normal[:500], candidates, n=1, cutoff=0.6)
-            told = f"; it has {near[0]}" if near else ""
-            raise InputError(f"the trace has no call {cut(text, 300)}, and the changed run does not make it{told}")
+            hint = f"; it has {near[0]}" if near else ""
+            raise InputError(f"the trace has no call {cut(text, 300)}, and the changed run does not make it{hint}")
 
 
 def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> tuple[str, Any]:
@@ -101,12 +101,12 @@ def read_value(text: str) -> Any:
     try:
         return read_literal(text.strip())
     except ValueError:
-        given = (
+        problem = (
             f"{text.strip()[:300]} is neither a Python literal nor JSON"
             if text.strip()
             else "a value is a Python literal or JSON"
         )
-        raise InputError(f"{given}; text needs quotes") from None
+        raise InputError(f"{problem}; text needs quotes") from None
 
 
 def _input(name: str, trace: Trace) -> str:
@@ -116,10 +116,10 @@ def _input(name: str, trace: Trace) -> str:
     if trace.program is not None and re.search(rf"(?<!\w){name}\s*=(?!=)", trace.program.source):
         raise InputError(f"{name} is not an input: the program sets it; change the program with --edit")
     near = difflib.get_close_matches(name, known, n=1)
-    told = f"; it has {', '.join(known)}" if known else ""
+    hint = f"; it has {', '.join(known)}" if known else ""
     if near:
-        told = f"; did you mean {near[0]}?"
-    raise InputError(f"the trace has no input {name}{told}")
+        hint = f"; did you mean {near[0]}?"
+    raise InputError(f"the trace has no input {name}{hint}")
 
 
 __all__ = ["Changes", "call_and_value", "read_value"]

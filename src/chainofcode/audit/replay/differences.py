@@ -42,11 +42,12 @@ def first_difference(run: Run, events: Sequence[Event], *, with_program: bool = 
 
 def last_word(trace: Trace, run: Run) -> Difference | None:
     """Return how the answer of a trace differs from that of the program, if no model stated it."""
-    told, own = trace.answer, run.answer
-    if told is None or own is None or not told.is_answered or told.source == "reply":
+    stated, computed = trace.answer, run.answer
+    if stated is None or computed is None or not stated.is_answered or stated.source == "reply":
         return None
-    said, gave = told.said or told.text, (own.said or own.text) if own.is_answered else own.reason
-    return Difference(run.number, None, None, "text", said, gave) if said != gave else None
+    text = stated.said or stated.text
+    own_text = (computed.said or computed.text) if computed.is_answered else computed.reason
+    return Difference(run.number, None, None, "text", text, own_text) if text != own_text else None
 
 
 def by_chance(run: Run) -> str:
@@ -85,10 +86,10 @@ def _missing(run: Run, steps: Sequence[Step]) -> Difference:
     place = min(len(steps), len(run.steps))
     before = run.steps[place] if place < len(run.steps) else None
     after = steps[place] if place < len(steps) else None
-    one = before or after
-    told = [None if step is None else msgspec.to_builtins(step) for step in (before, after)]
-    number, line = (one.number, one.line) if one is not None else (None, None)
-    return Difference(run.number, number, line, "step", *told)
+    present = before or after
+    records = [None if step is None else msgspec.to_builtins(step) for step in (before, after)]
+    number, line = (present.number, present.line) if present is not None else (None, None)
+    return Difference(run.number, number, line, "step", *records)
 
 
 def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]:

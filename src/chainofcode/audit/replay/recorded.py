@@ -62,12 +62,12 @@ def _run(number: int, program: Program, steps: Sequence[Step], ended: Answer | N
 
 def answering(trace: Trace, runs: Sequence[Run]) -> Run:
     """Return the run that gave the trace's answer: the last, or an earlier one whose answer was kept."""
-    told = trace.answer
+    answer = trace.answer
     for run in reversed(runs):
         own = run.answer
-        if told is None or own is None or not told.is_answered or not own.is_answered:
+        if answer is None or own is None or not answer.is_answered or not own.is_answered:
             continue
-        if (told.said or told.text) == (own.said or own.text):
+        if (answer.said or answer.text) == (own.said or own.text):
             return run
     return runs[-1]
 
@@ -92,7 +92,7 @@ def given_of(trace: Trace) -> RunOptions:
         prelude=files,
         scratch=settings.scratch,
         limits=limits,
-        tools=_Names({name: Tool(name, _nobody) for name in settings.tools}),
+        tools=_Names({name: Tool(name, _uncallable) for name in settings.tools}),
         share=settings.share,
         in_flight=1,
         clock=settings.clock,
@@ -112,7 +112,7 @@ def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
     return File(name, path, cast(Any, kind), separator)
 
 
-def _nobody() -> None:
+def _uncallable() -> None:
     raise AssertionError("a replay calls no tool")
 
 
@@ -181,9 +181,9 @@ class Recorded(Emulator):
             self._give_up()
         if values:
             return self._again(values[-1], is_last=True)
-        return await self._asked_anew(pause, is_tool=is_tool)
+        return await self._from_other(pause, is_tool=is_tool)
 
-    async def _asked_anew(self, pause: Pause, *, is_tool: bool) -> Answered:
+    async def _from_other(self, pause: Pause, *, is_tool: bool) -> Answered:
         self.missing = pause.text
         if self._other is None or is_tool:
             more = "" if is_tool else ", or a model with --model"
@@ -232,12 +232,12 @@ def _is_cut(steps: Sequence[Step]) -> bool:
 
 def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:
     """Return the values of each call, in the order in which it got them."""
-    asked = [step for step in steps if step.call is not None]
-    apart = {step.call for step in asked if step.number in changed}  # each use has a value of its own
+    requested = [step for step in steps if step.call is not None]
+    unshared = {step.call for step in requested if step.number in changed}  # each use has a value of its own
     queues: dict[str, list[_Value]] = {}
-    for step in asked:
+    for step in requested:
         queue = queues.setdefault(step.call or "", [])
-        if step.how == "shared" and queue and step.call not in apart:
+        if step.how == "shared" and queue and step.call not in unshared:
             queue[-1].is_shared = True
         else:
             queue.append(_Value(step))

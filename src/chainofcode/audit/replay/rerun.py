@@ -83,9 +83,9 @@ async def areplay(
             )
         events: list[Kept] = []
         difference, notes, store = None, _notes(trace), dict[str, bytes]()
-        given = given_of(trace)
+        options = given_of(trace)
         for run in runs:
-            now, files = await _again(run.program, Recorded(run), given, place)
+            now, files = await _again(run.program, Recorded(run), options, place)
             store |= files
             difference = difference or first_difference(run, now)
             notes += _ended(run, now)
@@ -121,9 +121,9 @@ async def _what_if(
     inputs = {**trace.inputs, **changes.inputs}
     question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
     language = language_named(run.program.language)
-    given = dataclasses.replace(given_of(trace), inputs=inputs, question=question, language=language)
-    recorded = Recorded(run, changes, emulator, given.toolbox.tools, earlier)
-    events, store = await _again(run.program if program is None else program, recorded, given, place)
+    options = dataclasses.replace(given_of(trace), inputs=inputs, question=question, language=language)
+    recorded = Recorded(run, changes, emulator, options.toolbox.tools, earlier)
+    events, store = await _again(run.program if program is None else program, recorded, options, place)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])
     edited = [*trace.edited, *changes.told(run.steps), *(["another program"] if program is not None else [])]
     settings = {**trace.settings, "edited": edited} if edited else trace.settings
@@ -159,8 +159,10 @@ def _ended(run: Run, events: list[Kept]) -> list[str]:
         return [f"{which} was interrupted when it was recorded: compared up to that point"]
     if not by_chance(run):
         return []
-    told = "now too" if now == run.answer.reason else f"now {now}"
-    return [f"{which} ended as {run.answer.reason} ({told}), which varies from run to run: compared up to that point"]
+    this_time = "now too" if now == run.answer.reason else f"now {now}"
+    return [
+        f"{which} ended as {run.answer.reason} ({this_time}), which varies from run to run: compared up to that point"
+    ]
 
 
 __all__ = ["Replay", "areplay", "replay"]

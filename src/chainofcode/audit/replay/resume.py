@@ -57,12 +57,12 @@ class Resumed:
 
     def options(self, box: Toolbox) -> RunOptions:
         """Return the options that the run had, with tools that do not repeat calls that were begun."""
-        given = given_of(self.trace)
-        missing = sorted(set(given.toolbox.tools) - set(box.tools))
+        options = given_of(self.trace)
+        missing = sorted(set(options.toolbox.tools) - set(box.tools))
         if missing:
             raise InputError(f"the run had the tool {missing[0]!r}: grant it again with --tool, --openapi or --mcp")
         tools, asked = dataclasses.replace(box, recall=self.recall), self.trace.settings.get("asked", {})
-        return dataclasses.replace(given, tools=tools, in_flight=None, asked=asked)
+        return dataclasses.replace(options, tools=tools, in_flight=None, asked=asked)
 
     def model(self, lm: LM) -> LM:
         """Return a model that returns recorded replies to the requests that have one."""

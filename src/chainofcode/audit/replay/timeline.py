@@ -39,14 +39,14 @@ class Timeline:
     Deltas do not record the scope of a name: a variable of a function hides others with the same name.
     """
 
-    def __init__(self, trace: Trace, run: Run, beside: Sequence[Row] = (), missing: str = "") -> None:
+    def __init__(self, trace: Trace, run: Run, aligned: Sequence[Row] = (), missing: str = "") -> None:
         self.missing = missing  # the call without a value at which the run ended
         self.trace, self.run, self.steps = trace, run, run.steps
         self.lines = run.program.source.removesuffix("\n").split("\n")
         self._places = {step.number: place for place, step in enumerate(self.steps)}
         self._histories = _histories(trace, self.steps)
         self._ran = _ran(self.steps)
-        self._rows = {self._places[row.now.number]: row for row in beside if row.now is not None}
+        self._rows = {self._places[row.now.number]: row for row in aligned if row.now is not None}
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -138,9 +138,9 @@ async def edited(
     done = await areplay(now.trace, changes=changes, emulator=emulator, sandbox=sandbox, earlier=recorded.run)
     trace = done.trace
     run = Run(recorded.run.number, trace.program or recorded.run.program, tuple(trace.steps), trace.answer)
-    beside = await asyncio.to_thread(rows, recorded.run, trace)
+    aligned = await asyncio.to_thread(rows, recorded.run, trace)
     is_over = trace.answer is None or trace.answer.reason is not Reason.EMULATION_FAILED
-    return Timeline(trace, run, beside, "" if is_over else done.missing)
+    return Timeline(trace, run, aligned, "" if is_over else done.missing)
 
 
 def value_text(step: Step, max_chars: int) -> str:
@@ -160,9 +160,9 @@ def _alone(trace: Trace, run: Run) -> Trace:
 
 def _histories(trace: Trace, steps: Sequence[Step]) -> dict[str, tuple[list[int], list[str | None]]]:
     """Return, for each name, the places that set it, and its values: small even for many steps and names."""
-    given = dict(trace.inputs) if trace.question is None else {"question": trace.question, **trace.inputs}
+    initial = dict(trace.inputs) if trace.question is None else {"question": trace.question, **trace.inputs}
     made: dict[str, tuple[list[int], list[str | None]]] = {
-        name: ([-1], [brief(value)]) for name, value in given.items()
+        name: ([-1], [brief(value)]) for name, value in initial.items()
     }
     for place, step in enumerate(steps):
         for name, text in step.delta.items():

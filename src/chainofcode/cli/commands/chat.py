@@ -72,7 +72,7 @@ class _Session:
         while (line := self._next_line()) is not None:
             try:
                 if line.startswith("/"):
-                    if not self._obey(line):
+                    if not self._run_command(line):
                         break
                 elif line and not self._answer(read_question(line)):
                     code = NO_ANSWER
@@ -94,7 +94,7 @@ class _Session:
                     write_lines([""], sys.stderr)  # the shell's prompt begins on a line of its own
                 return None
 
-    def _obey(self, line: str) -> bool:
+    def _run_command(self, line: str) -> bool:
         """Run a command, a line with a slash. Returns whether the session continues."""
         try:
             command, *arguments = shlex.split(line)
@@ -135,7 +135,7 @@ class _Session:
         print_answer(question, result, self._given, time.monotonic() - started)
         sys.stdout.flush()
         if result.is_answered:
-            spoken = [("User", question), ("Assistant", in_words(result))]
-            self._turns += [(who, cut(text, _MAX_TURN_CHARS)) for who, text in spoken]
+            messages = [("User", question), ("Assistant", in_words(result))]
+            self._turns += [(speaker, cut(text, _MAX_TURN_CHARS)) for speaker, text in messages]
             del self._turns[: -2 * _MAX_TURNS]
         return result.is_answered

@@ -8,7 +8,6 @@ import functools
 import hashlib
 import os
 import re
-import shutil
 import sys
 import time
 from collections import Counter
@@ -33,7 +32,7 @@ from ...lm.batch_store import BatchStore
 from ...lm.batches import BatchOptions
 from ...lm.wrappers import Limited
 from ...methods import METHODS, Ways
-from ...render import count, cut, plain
+from ...render import count, plain
 from ...sandbox.job import Limits
 from ...trace import Trace
 from ..eval_table import by_method, print_table, totals
@@ -191,13 +190,13 @@ async def _eval(given: argparse.Namespace) -> int:
         chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox,
     ):
         lm, emulator = models
-        asked = (lm, emulator, cache)
+        models_and_cache = (lm, emulator, cache)
         store = opened.enter_context(closing(ResultsDirectory(given.out, _settings(given, lm)))) if given.out else None
-        scores = await _run(given, jobs, asked, sandbox, store)
+        scores = await _run(given, jobs, models_and_cache, sandbox, store)
         for name in names[len(plain_names) :]:
             if len(scores) == len(jobs) and (more := _matching_jobs(samples, name, scores, given)):
                 jobs += more
-                scores += await _run(given, more, asked, sandbox, store)
+                scores += await _run(given, more, models_and_cache, sandbox, store)
     has_run = not scores or any(score.was_run for score in scores)
     _print_scores(given, lm.name, scores, has_run=has_run)
     for line in _why_not_run(scores, lm.name, is_kept=given.out is not None):
@@ -247,10 +246,10 @@ def _check_options(given: argparse.Namespace) -> None:
 
 def _print_scores(given: argparse.Namespace, model: str, scores: list[Score], *, has_run: bool) -> None:
     if given.json:
-        asked = {"model": model} | ({"emulator": given.emulator} if given.emulator else {})
-        asked |= {"batch": True} if given.batch else {}
+        model_data = {"model": model} | ({"emulator": given.emulator} if given.emulator else {})
+        model_data |= {"batch": True} if given.batch else {}
         for method, group in by_method(scores).items():
-            print_json({"suite": given.suite, **asked, "method": method, **totals(group)})
+            print_json({"suite": given.suite, **model_data, "method": method, **totals(group)})
     elif has_run:
         names = f"{model}, values by {plain(given.emulator)}" if given.emulator else model
         print_table(given.suite, f"{names}, in batches at half price" if given.batch else names, scores)
@@ -389,8 +388,8 @@ async def _run(
     progress.end()
     if store is None:
         return scores
-    wanted = {job.key for job in jobs}
-    return [score for score in store.scores() if (score.id, score.method) in wanted]
+    job_keys = {job.key for job in jobs}
+    return [score for score in store.scores() if (score.id, score.method) in job_keys]
 
 
 def _left(jobs: list[EvalJob], store: ResultsDirectory | None) -> list[EvalJob]:
@@ -431,18 +430,18 @@ class _Progress:
     def __init__(self, total: int) -> None:
         self._total, self._done, self._right = total, 0, 0
         self._dollars: float | None = 0.0
-        self._began = time.monotonic()
+        self._started = time.monotonic()
 
     def show(self, last: Score) -> None:
         self._done += 1
         self._right += last.verdict == "right"
         self._dollars = None if self._dollars is None or last.dollars is None else self._dollars + last.dollars
-        rate = self._done / max(time.monotonic() - self._began, 1e-6)
+        rate = self._done / max(time.monotonic() - self._started, 1e-6)
         cost = f"  ${self._dollars:.3f}" if self._dollars else ""
         line = f"{self._done}/{self._total}  {self._right} right ({self._right / self._done:.0%})  {rate:.2g}/s{cost}  "
         line += f"{plain(last.method)} {plain(last.id)}: {last.verdict}  {last.seconds:.1f} s"
         if sys.stderr.isatty():
-            overwrite_line(cut(line, shutil.get_terminal_size().columns - 1), sys.stderr)
+            overwrite_line(line, sys.stderr)
         elif self._done % (10 if self._total < 1000 else 100) == 0:
             write_lines([line], sys.stderr)
 

@@ -102,18 +102,18 @@ def _print(calls: tuple[Expected, ...]) -> None:
 
 def _print_cost(calls: tuple[Expected, ...], model: str | None) -> None:
     """Print what the calls that are known now would cost; a later round may add more."""
-    sure = [call for call in calls if call.round is not None]
-    rows, tokens = sum(call.rows for call in sure), sum(call.tokens for call in sure)
-    written = _WRITTEN_TOKENS * len(sure)
-    told = f"{rows:,} rows to judge, {len(sure):,} distinct calls, about {tokens + written:,} tokens"
+    known = [call for call in calls if call.round is not None]
+    rows, tokens = sum(call.rows for call in known), sum(call.tokens for call in known)
+    written = _WRITTEN_TOKENS * len(known)
+    summary = f"{rows:,} rows to judge, {len(known):,} distinct calls, about {tokens + written:,} tokens"
     if model is not None:
         price = estimated_dollars(model, tokens, written)
-        told += f", {'price unknown' if price is None else f'about ${price:.4f}'} with {model}"
-    print_line(told)
-    if rows > len(sure):
+        summary += f", {'price unknown' if price is None else f'about ${price:.4f}'} with {model}"
+    print_line(summary)
+    if rows > len(known):
         print_line("each distinct value is judged once")
-    _print_pairs(sure)
-    if len(sure) < len(calls):
+    _print_pairs(known)
+    if len(known) < len(calls):
         print_line("further calls depend on the values of these calls (give them with --values)")
 
 
@@ -124,12 +124,12 @@ def _print_pairs(calls: Sequence[Expected]) -> None:
         if not own:
             continue
         pairs, number = own[0].pairs, _counted(len(own), "call")
-        told = f"join: {_counted(pairs, 'pair')} of rows, "
+        summary = f"join: {_counted(pairs, 'pair')} of rows, "
         if judges == "row":
             least = f" instead of up to {pairs:,}" if pairs > len(own) else ""
-            print_line(f"{told}compared by a judgement of each row: {number}{least}")
+            print_line(f"{summary}compared by a judgement of each row: {number}{least}")
         else:
-            print_line(f"{told}judged pair by pair: {number}; {_MACRO_HINT}")
+            print_line(f"{summary}judged pair by pair: {number}; {_MACRO_HINT}")
 
 
 def _counted(number: int, noun: str) -> str:

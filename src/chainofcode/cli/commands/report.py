@@ -95,9 +95,9 @@ def _compare(given: argparse.Namespace) -> int:
         print_json(msgspec.to_builtins(differences))
         return ANSWERED
     print_line(f"{'':<18}{'n':>7}{'A':>9}{'B':>9}{'only A':>9}{'only B':>9}{'p':>9}   A {first}, B {second}")
-    for one in differences:
+    for difference in differences:
         print_line(
-            f"{fit(plain(one.method), 18)}{one.n:>7}{one.first:>9.1f}{one.second:>9.1f}"
-            f"{one.only_first:>9}{one.only_second:>9}{one.p:>9.3f}"
+            f"{fit(plain(difference.method), 18)}{difference.n:>7}{difference.first:>9.1f}{difference.second:>9.1f}"
+            f"{difference.only_first:>9}{difference.only_second:>9}{difference.p:>9.3f}"
         )
     return ANSWERED

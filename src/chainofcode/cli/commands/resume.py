@@ -20,7 +20,15 @@ from ...errors import InputError
 from ...methods import Ways, ask
 from ...trace import Event, Trace, check_place
 from ..asked_options import fill_from
-from ..method_options import add_answer_type, add_language, add_method, read_answer_type, read_language, read_method
+from ..method_options import (
+    add_answer_type,
+    add_language,
+    add_method,
+    add_method_seconds,
+    read_answer_type,
+    read_language,
+    read_method,
+)
 from ..model_options import (
     add_cache,
     add_emulator,
@@ -72,6 +80,7 @@ def add_to(commands: Any) -> None:
     add_cache(parser)
     add_person(parser)
     add_method(parser)
+    add_method_seconds(parser)
     add_language(parser)
     add_answer_type(parser)
     add_tools(parser)
@@ -92,7 +101,7 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
     resumed = Resumed(trace)
     fill_from(given, trace, usual)
     with chosen_tools(given) as tools:
-        result = asyncio.run(_go_on(resumed, toolbox_of(tools, given), given, target))
+        result = asyncio.run(_continue(resumed, toolbox_of(tools, given), given, target))
     try:
         _print(result, given)
     finally:
@@ -100,25 +109,25 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
     return ANSWERED if result.is_answered else NO_ANSWER
 
 
-async def _go_on(resumed: Resumed, tools: Toolbox, given: argparse.Namespace, target: Path) -> Result:
+async def _continue(resumed: Resumed, tools: Toolbox, given: argparse.Namespace, target: Path) -> Result:
     options = _options(resumed, tools, given)
     with ExitStack() as opened:
         sandbox = opened.enter_context(chosen_sandbox(given, spares=0))
         layer = chosen_layer(given, opened.enter_context(chosen_cache(given)))
         events = opened.enter_context(saving_partial_trace(target, _least(resumed.trace, given)))
-        going: AsyncIterator[Event]
+        run_events: AsyncIterator[Event]
         if resumed.program is not None:
             answering = opened.enter_context(chosen_emulator(given))
             answering = answering if layer is None else layer.emulator(answering)
-            going = execute(resumed.program, answering, sandbox=sandbox, options=options)
+            run_events = execute(resumed.program, answering, sandbox=sandbox, options=options)
         else:
             lm, emulator = opened.enter_context(chosen_models(given))
             ways = Ways(**{**read_method(given), "answer_type": read_answer_type(given)})
             ways |= Ways(emulator=emulator if emulator is not None else lm, cache=layer)
             options = dataclasses.replace(options, language=read_language(given))
             ways["files"] = await asked_files(given, options, sandbox)
-            going = ask(resumed.question, resumed.model(lm), sandbox=sandbox, options=options, **ways)
-        async for event in going:
+            run_events = ask(resumed.question, resumed.model(lm), sandbox=sandbox, options=options, **ways)
+        async for event in run_events:
             events.append(event)
     return Result.of(events)
 

@@ -34,13 +34,13 @@ def _score(given: argparse.Namespace) -> int:
         raise InputError(f"{given.replies} has no replies")
     if given.json:
         data: dict[str, dict[str, Any]] = {}
-        for one in tallies:
-            data.setdefault(one.task, {})[one.style] = {
-                "accuracy": round(one.accuracy, 2),
-                "no_answer": one.no_answer,
-                "not_extracted": one.not_extracted,
-                "n": one.n,
-                "standard_error": round(one.error, 2),
+        for row in tallies:
+            data.setdefault(row.task, {})[row.style] = {
+                "accuracy": round(row.accuracy, 2),
+                "no_answer": row.no_answer,
+                "not_extracted": row.not_extracted,
+                "n": row.n,
+                "standard_error": round(row.error, 2),
             }
         print_json(data)
     else:
@@ -49,8 +49,8 @@ def _score(given: argparse.Namespace) -> int:
 
 
 def _print(tallies: list[Tally]) -> None:
-    width = max(len(plain(one.task)) for one in tallies) + 2
+    width = max(len(plain(row.task)) for row in tallies) + 2
     print_line(f"{'':<{width}}{'style':<10}{'accuracy':>10}{'±':>7}{'no answer':>11}{'not extracted':>15}{'n':>7}")
-    for one in tallies:
-        head = f"{fit(plain(one.task), width)}{fit(plain(one.style), 10)}"
-        print_line(f"{head}{one.accuracy:>10.1f}{one.error:>7.1f}{one.no_answer:>11}{one.not_extracted:>15}{one.n:>7}")
+    for row in tallies:
+        head = f"{fit(plain(row.task), width)}{fit(plain(row.style), 10)}"
+        print_line(f"{head}{row.accuracy:>10.1f}{row.error:>7.1f}{row.no_answer:>11}{row.not_extracted:>15}{row.n:>7}")

@@ -71,16 +71,16 @@ def _verify(given: argparse.Namespace) -> int:
 
 def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[str]:
     answer = trace.answer
-    said = _answer_text(answer) if answer is not None and answer.is_answered else "none"
+    answer_text = _answer_text(answer) if answer is not None and answer.is_answered else "none"
     verdict = "no problems found" if not found.flags else "problems found"
-    yield paint("bold", f"answer: {said}", colour)
+    yield paint("bold", f"answer: {answer_text}", colour)
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)
     for flag in found.flags:
         yield f"  ✗ {plain(flag)}"
     for lost, why in found.losses:
         yield f"  −{lost:.2f}: {plain(why)}"
-    if found.told_hangs_on:
-        yield f"  {plain(found.told_hangs_on)}"
+    if found.hangs_on_text:
+        yield f"  {plain(found.hangs_on_text)}"
     yield ""
     for name, text in _parts(found, _language(trace)):
         for number, line in enumerate(text.split("\n")):
@@ -139,13 +139,13 @@ def _flips(found: Verdict) -> str:
 
 def _flip(flip: Flip) -> str:
     call, confidence = cut((flip.step.call or "").replace("\n", "⏎"), 50), flip.step.confidence
-    sure = f" ({how_sure(confidence)})" if confidence is not None else ""
-    return f"{call}: {shown(flip.step.value, 20)}{sure} → {brief(flip.value, 20)} gives {cut(flip.answer, 40)}"
+    sureness = f" ({how_sure(confidence)})" if confidence is not None else ""
+    return f"{call}: {shown(flip.step.value, 20)}{sureness} → {brief(flip.value, 20)} gives {cut(flip.answer, 40)}"
 
 
 def _samples(found: Verdict) -> str:
-    asked, agreeing = sum(one.asked for one in found.sampled), sum(one.agreeing for one in found.sampled)
-    summary = f"{agreeing} of {count(asked, 'sample')} agree"
-    for one in [one for one in found.sampled if one.agreeing < one.asked][:_MAX_FLIPS_SHOWN]:
-        summary += f"; {cut(one.call, 50)} {one.agreeing} of {one.asked}"
+    total, agreeing = sum(sample.asked for sample in found.sampled), sum(sample.agreeing for sample in found.sampled)
+    summary = f"{agreeing} of {count(total, 'sample')} agree"
+    for sample in [sample for sample in found.sampled if sample.agreeing < sample.asked][:_MAX_FLIPS_SHOWN]:
+        summary += f"; {cut(sample.call, 50)} {sample.agreeing} of {sample.asked}"
     return summary

@@ -119,10 +119,10 @@ class Debugger(App[None]):
     ) -> None:
         super().__init__()
         self._path, self._emulator, self._sandbox, self._warnings = path, emulator, sandbox, tuple(warnings)
-        self._attempts = [_Attempt(one, one) for one in timelines(trace)]
-        self._last_word = trace.answer
+        self._attempts = [_Attempt(timeline, timeline) for timeline in timelines(trace)]
+        self._final_answer = trace.answer
         self._shown = len(self._attempts) - 1
-        self._sought = ""
+        self._search_text = ""
         self._replaying: Worker[None] | None = None
         self._message = "; ".join(warnings)
 
@@ -177,7 +177,7 @@ class Debugger(App[None]):
         status.no_wrap = True
         screen.query_one("#status", Static).update(status)
 
-    def _say(self, message: str) -> None:
+    def _show_message(self, message: str) -> None:
         self._message = message
         self._show()
 
@@ -201,7 +201,7 @@ class Debugger(App[None]):
     def _recorded_answer(self) -> Answer | None:
         """The recorded answer; for the last attempt, the method may have added one."""
         is_last = self._shown == len(self._attempts) - 1
-        return self.attempt.recorded.run.answer or (self._last_word if is_last else None)
+        return self.attempt.recorded.run.answer or (self._final_answer if is_last else None)
 
     def _answer(self) -> Answer | None:
         return self.timeline.run.answer if self.attempt.edits else self._recorded_answer()
@@ -210,7 +210,7 @@ class Debugger(App[None]):
 
     def _go_to(self, place: int, message: str = "") -> None:
         self.attempt.place = min(max(place, 0), max(len(self.timeline) - 1, 0))
-        self._say(message)
+        self._show_message(message)
 
     def action_move(self, by: int) -> None:
         self._go_to(self.place + by)
@@ -218,30 +218,35 @@ class Debugger(App[None]):
     def action_end(self, is_last: bool) -> None:
         self._go_to(len(self.timeline) - 1 if is_last else 0)
 
-    def action_seek(self, kind: str, way: int) -> None:
+    def action_seek(self, kind: str, direction: int) -> None:
         kinds = {"asked": "of the LM or a tool", "printing": "that prints", "differing": "that differs"}
-        found: int | None = getattr(self.timeline, kind)(self.place, way)
-        where = "after" if way > 0 else "before"
+        found: int | None = getattr(self.timeline, kind)(self.place, direction)
+        position = "after" if direction > 0 else "before"
         if found is None:
-            self._say(f"no step {kinds[kind]} {where} this one")
+            self._show_message(f"no step {kinds[kind]} {position} this one")
         else:
             self._go_to(found)
 
     def action_find(self) -> None:
         def find(text: str) -> int:
-            self._sought = text
+            self._search_text = text
             found = self.timeline.find(text, self.place) if text and self.timeline.steps else None
             if found is None:
                 raise InputError(f"no step changes or mentions {text}" if text else "enter a name or a text")
             return found
 
         self._ask(
-            "Find a name or a text (Enter: the next step that changed or mentions it)", find, self._found, self._sought
+            "Find a name or a text (Enter: the next step that changed or mentions it)",
+            find,
+            self._found,
+            self._search_text,
         )
 
     def _found(self, place: int) -> None:
         again = " (from the top again)" if place <= self.place else ""
-        self._go_to(place, f"{self._sought}: step {self.timeline.steps[place].number}{again} · / Enter finds the next")
+        self._go_to(
+            place, f"{self._search_text}: step {self.timeline.steps[place].number}{again} · / Enter finds the next"
+        )
 
     def action_go(self) -> None:
         def go(text: str) -> int:
@@ -254,10 +259,10 @@ class Debugger(App[None]):
 
     def action_attempt(self) -> None:
         if len(self._attempts) == 1:
-            self._say("the trace has only one program")
+            self._show_message("the trace has only one program")
             return
         self._shown = (self._shown + 1) % len(self._attempts)
-        self._say("")
+        self._show_message("")
 
     def action_scroll(self, by: int) -> None:
         self.query_one("#state", Lines).scroll_relative(y=by, animate=False)
@@ -282,7 +287,7 @@ class Debugger(App[None]):
         step = timeline.steps[self.place] if timeline.steps else None
         if step is None or step.call is None:
             which = "there are no steps" if step is None else f"step {step.number} was run by Python"
-            self._say(f"{which}: only values of the LM and of tools can be edited (c goes to the next)")
+            self._show_message(f"{which}: only values of the LM and of tools can be edited (c goes to the next)")
             return
         if self._is_replaying():
             return
@@ -296,7 +301,7 @@ class Debugger(App[None]):
         self._ask(
             "\n".join(title),
             read,
-            lambda given: self._go_on(step.call or "", step.number, *given),
+            lambda given: self._replay_from(step.call or "", step.number, *given),
             _literal(step.value),
         )
 
@@ -304,19 +309,19 @@ class Debugger(App[None]):
         """Ask for a value for the call at which the run ended."""
         call, number = self.timeline.missing, len(self.timeline) + 1
         if not call:
-            self._say("the run did not end at a call without a value")
+            self._show_message("the run did not end at a call without a value")
             return
         title = f"No value is known for {cut(call.splitlines()[0] if call else '', 200)}; enter one, a Python literal"
 
         def read(text: str) -> tuple[Changes, str]:
             return Changes(calls={call: read_value(text)}), cut(plain(text.strip()), 60)
 
-        self._ask(title, read, lambda given: self._go_on(call, number, *given))
+        self._ask(title, read, lambda given: self._replay_from(call, number, *given))
 
-    def _go_on(self, call: str, number: int, changes: Changes, value: str) -> None:
+    def _replay_from(self, call: str, number: int, changes: Changes, value: str) -> None:
         edit = f"{cut(plain(call), 60)} = {value}"
         self._replaying = self.run_worker(self._edited(self._shown, changes, edit, number), exclusive=True)
-        self._say(f"running from step {number} on … (Esc stops it)")
+        self._show_message(f"running from step {number} on … (Esc stops it)")
 
     async def _edited(self, which: int, changes: Changes, edit: str, number: int) -> None:
         attempt = self._attempts[which]
@@ -324,13 +329,13 @@ class Debugger(App[None]):
         try:
             now = await edited(attempt.recorded, before, changes, self._emulator, self._sandbox)
         except ChainOfCodeError as error:
-            self._say(str(error))
+            self._show_message(str(error))
             return
         same = now.place_of(number)
         place = same if same is not None else min(before.place_of(number) or 0, max(len(now) - 1, 0))
         self._attempts[which] = _Attempt(attempt.recorded, now, place, (*attempt.edits, edit))
         self._shown = which
-        self._say(self._outcome(now))
+        self._show_message(self._outcome(now))
         if now.missing:
             self._go_to(len(now) - 1, self._outcome(now))
             self.action_missing()
@@ -346,27 +351,27 @@ class Debugger(App[None]):
     def action_stop(self) -> None:
         if self._replaying is not None and self._replaying.is_running:
             self._replaying.cancel()
-            self._say("stopped; the run is unchanged")
+            self._show_message("stopped; the run is unchanged")
         else:
-            self._say("")
+            self._show_message("")
 
     def _is_replaying(self) -> bool:
         is_running = self._replaying is not None and self._replaying.is_running
         if is_running:
-            self._say("a replay is still running (Esc stops it)")
+            self._show_message("a replay is still running (Esc stops it)")
         return is_running
 
     def action_undo(self) -> None:
         attempt = self.attempt
         if not attempt.edits:
-            self._say("this is the recorded run")
+            self._show_message("this is the recorded run")
         elif not self._is_replaying():
             attempt.now, attempt.edits = attempt.recorded, ()
             self._go_to(attempt.place, "back to the recorded run")
 
     def action_write(self) -> None:
         if not self.attempt.edits:
-            self._say("nothing to write: the run was not edited")
+            self._show_message("nothing to write: the run was not edited")
             return
         trace = self.timeline.trace
 
@@ -381,7 +386,7 @@ class Debugger(App[None]):
 
         name = str(self._path.with_name(f"{self._path.stem}-edited.jsonl"))
         name = name if plain(name) == name else "edited.jsonl"
-        self._ask("Write the edited run to", write, lambda path: self._say(f"written to {path}"), name)
+        self._ask("Write the edited run to", write, lambda path: self._show_message(f"written to {path}"), name)
 
 
 def _literal(value: Any) -> str:

@@ -79,13 +79,13 @@ def program_line(timeline: Timeline, place: int, index: int) -> Text:
     """A line of the program: a mark if it is current, its number, who runs it; dim if it has not run yet."""
     line = index + 1
     is_current = bool(timeline.steps) and timeline.steps[place].line == line
-    who = timeline.who(line)
-    by = next((by for by in ("lm", "tool", *who) if by in who), "")
-    is_reached = bool(who) and min(who.values()) <= place
+    runners = timeline.who(line)
+    by = next((by for by in ("lm", "tool", *runners) if by in runners), "")
+    is_reached = bool(runners) and min(runners.values()) <= place
     style = style_of(by) if is_reached else "dim"
     made = Text("▶" if is_current else " ")
     made.append(f"{line:>{len(str(len(timeline.lines)))}} ", "dim")
-    made.append("lm+tl" if {"lm", "tool"} <= set(who) else GUTTER.get(by, "  "), style)
+    made.append("lm+tl" if {"lm", "tool"} <= set(runners) else GUTTER.get(by, "  "), style)
     made.append("  ")
     made.append_text(line_of(timeline.lines[index], style if by else ""))
     if is_current:
@@ -100,17 +100,17 @@ def state_lines(state: Sequence[Variable]) -> tuple[list[Text], int | None]:
     """One line per name, and the index of the line to scroll to."""
     if not state:
         return [Text("no names yet", "dim")], None
-    made = [_variable(one) for one in state]
-    return made, next((at for at, one in enumerate(state) if one.is_changed), None)
+    made = [_variable(variable) for variable in state]
+    return made, next((at for at, variable in enumerate(state) if variable.is_changed), None)
 
 
-def _variable(one: Variable) -> Text:
-    made = Text("* " if one.is_changed else "  ", CHANGED)
-    made.append(plain(one.name[:_MAX_LINE]), CHANGED if one.is_changed else "bold")
-    if one.text is None:
+def _variable(variable: Variable) -> Text:
+    made = Text("* " if variable.is_changed else "  ", CHANGED)
+    made.append(plain(variable.name[:_MAX_LINE]), CHANGED if variable.is_changed else "bold")
+    if variable.text is None:
         return made.append(" is gone", CHANGED)
     made.append(" = ", "dim")
-    return made.append_text(line_of(one.text, CHANGED if one.is_changed else ""))
+    return made.append_text(line_of(variable.text, CHANGED if variable.is_changed else ""))
 
 
 # --- the step, and what was printed ---------------------------------------------------------------------------------
@@ -120,11 +120,11 @@ def step_lines(timeline: Timeline, place: int) -> list[Text]:
     if not timeline.steps:
         return [Text("no steps: nothing of this program was run", "dim")]
     step = timeline.steps[place]
-    made = [_who(timeline, step, place)]
+    made = [_step_heading(timeline, step, place)]
     if step.call is not None:
         made.append(line_of(step.call.replace("\n", "⏎"), style_of(step.by)))
-        came = f"→ {value_text(step, _MAX_LINE)}" if step.error is None else f"✗ {step.error}"
-        made.append(line_of(came, "bold"))
+        outcome = f"→ {value_text(step, _MAX_LINE)}" if step.error is None else f"✗ {step.error}"
+        made.append(line_of(outcome, "bold"))
     if step.confidence is not None:
         others = otherwise(step.confidence)
         made.append(line_of(how_sure(step.confidence) + (f"; otherwise {others}" if others else "")))
@@ -140,7 +140,7 @@ def step_lines(timeline: Timeline, place: int) -> list[Text]:
     return made
 
 
-def _who(timeline: Timeline, step: Step, place: int) -> Text:
+def _step_heading(timeline: Timeline, step: Step, place: int) -> Text:
     made = Text(f"step {step.number} of {len(timeline)}  ", "bold")
     made.append(f"{GUTTER[step.by]}", style_of(step.by))
     made.append(f"  line {step.line}")
@@ -185,13 +185,13 @@ def _mark(timeline: Timeline, places: range, is_first: bool, place: int) -> tupl
     passed = "━" if places.start <= place else "─"
     if not is_first:
         return passed, "dim"
-    few = places[:1000]
-    if any((row := timeline.row(at)) is not None and not row.is_same for at in few):
+    checked = places[:1000]
+    if any((row := timeline.row(at)) is not None and not row.is_same for at in checked):
         return "≠", DIFFERENT
-    bys = {timeline.steps[at].by for at in few}
-    if "lm" in bys:
+    origins = {timeline.steps[at].by for at in checked}
+    if "lm" in origins:
         return "●", style_of("lm")
-    return ("■", style_of("tool")) if "tool" in bys else (passed, "dim")
+    return ("■", style_of("tool")) if "tool" in origins else (passed, "dim")
 
 
 # --- in full --------------------------------------------------------------------------------------------------------
@@ -209,7 +209,7 @@ def detail(timeline: Timeline, place: int, answer: Answer | None) -> str:
         parts += [("outcome", step.outcome), ("printed by this step", step.output)]
     state = timeline.state(place if timeline.steps else -1)
     parts += [
-        ("state", "\n".join(_assignment(one.name, one.text) for one in state)),
+        ("state", "\n".join(_assignment(variable.name, variable.text) for variable in state)),
         ("printed so far", timeline.output(place)),
         ("question", timeline.trace.question),
     ]

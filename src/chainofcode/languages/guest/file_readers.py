@@ -23,8 +23,8 @@ def read_file(path: str, kind: str, separator: str) -> Any:
     except MemoryError:
         raise
     except Exception as error:  # pandas and its parsers raise exceptions of every type
-        said = " ".join(str(error).split())[:300]
-        raise FileError(f"cannot read {os.path.basename(path)}: {type(error).__name__}: {said}") from None
+        message = " ".join(str(error).split())[:300]
+        raise FileError(f"cannot read {os.path.basename(path)}: {type(error).__name__}: {message}") from None
 
 
 def _rows(path: str, separator: str) -> list[dict[str, Any]]:

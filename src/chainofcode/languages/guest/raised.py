@@ -24,7 +24,7 @@ class ToolError(RuntimeError):
     """A tool failed with an error that has no base type in the table, or its call was not approved."""
 
 
-def told(error: BaseException, max_chars: int) -> tuple[str, str] | None:
+def type_and_text(error: BaseException, max_chars: int) -> tuple[str, str] | None:
     """Return the nearest type in the table and a text for an error; None if none of its types is in the table."""
     kinds = type(error).__mro__
     known = next((kind for kind in kinds if kind in _TYPES), None)

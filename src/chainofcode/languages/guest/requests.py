@@ -38,7 +38,7 @@ class Requests:
     def look_at(self, value: object, statement: int) -> None:
         """Accept any argument (a shadow rejects promises here)."""
 
-    def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> Any:
+    def reach(self, key: str | None, statement: int, make_message: Callable[[], dict[str, Any]]) -> Any:
         """Return the value of a call."""
         self._link.before_pause()  # acquires the watcher's lock, then the link's: always in this order
         with self._link.lock:  # another thread may request the same call
@@ -46,7 +46,7 @@ class Requests:
                 number, reply = self._replies[key]
                 self._tell_use(number, statement, reply)
                 return given(reply)
-            number, reply = self._link.pause(tell())
+            number, reply = self._link.pause(make_message())
             if key is not None and not reply.get("once"):
                 self._replies[key] = number, reply
             return given(reply)

@@ -184,7 +184,7 @@ class _Tools:
         if len(trace) > _MAX_TRACE_CHARS:
             raise ToolError(f"a trace has {_MAX_TRACE_CHARS:,} characters at most")
         with _tool_errors():
-            found = await _to_the_end(self._verdict(id, trace, context))
+            found = await _until_done(self._verdict(id, trace, context))
         outcome = VerifyOutcome(
             score=found["score"],
             flags=found["flags"],
@@ -213,7 +213,7 @@ class _Tools:
     async def _run(self, request: ToolRequest, context: Context[Any, Any]) -> CallToolResult:
         with _tool_errors():
             run = self._backend.carry_out(request, _owner_of(context), ProgressReporter(context))
-            id, trace = await _to_the_end(run)
+            id, trace = await _until_done(run)
         answer = trace.answer or Answer(Reason.GUEST_DIED)
         outcome = RunOutcome(
             answer=answer.text if answer.is_answered else None,
@@ -267,7 +267,7 @@ def _summary(event: Event | bytes) -> str:
     return ""
 
 
-async def _to_the_end(work: Coroutine[Any, Any, _Made]) -> _Made:
+async def _until_done(work: Coroutine[Any, Any, _Made]) -> _Made:
     """Run in a task that is cancelled only once: the SDK cancels at every await, also in the cleanup of a guest."""
     task = asyncio.create_task(work)
     try:

@@ -131,8 +131,8 @@ def prepare(url: str) -> None:
         with connected(url) as connection:
             schema.prepare(connection)
     except psycopg.Error as error:
-        said = str(error).partition("\n")[0][:300] or reason(error)
-        raise InputError(f"cannot use the PostgreSQL database: {said}") from None
+        message = str(error).partition("\n")[0][:300] or reason(error)
+        raise InputError(f"cannot use the PostgreSQL database: {message}") from None
 
 
 @contextlib.contextmanager

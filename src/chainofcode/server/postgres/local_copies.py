@@ -23,7 +23,7 @@ class LocalCopies:
 
     def __init__(self, directory: Path, objects: ObjectStorage) -> None:
         self._directory, self._objects = directory, objects
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
 
     async def fetch(self, key: str, place: Path) -> Path:
         """The local copy of an object; the path does not exist if the object does not."""
@@ -50,8 +50,8 @@ class LocalCopies:
         """Note that a copy is used; from time to time, remove old copies."""
         with contextlib.suppress(OSError):
             os.utime(path)
-        if time.monotonic() - self._looked > _LOOK_SECONDS:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._checked_at > _LOOK_SECONDS:
+            self._checked_at = time.monotonic()
             asyncio.get_running_loop().run_in_executor(None, self._shrink)
 
     def forget(self, key: str) -> None:

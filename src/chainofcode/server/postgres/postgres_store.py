@@ -113,9 +113,11 @@ class PostgresStore:
         row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
         return run_rows.read_run(*row) if row else None
 
-    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
-        find = _search(owner, limit, before, wanted)
-        if wanted.is_empty:
+    async def runs(
+        self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
+    ) -> list[RunRecord]:
+        find = _search(owner, limit, before, run_filter)
+        if run_filter.is_empty:
             return await self._database.do(find)
         async with search_turn(self._search_slots, owner):
             return await self._searches.do(find, seconds=SEARCH_SECONDS)
@@ -124,8 +126,8 @@ class PostgresStore:
         def forget(connection: Postgres) -> list[str]:
             gone = connection.execute(_FORGET, (list(ids),)).fetchall()
             sql = "DELETE FROM artifacts WHERE run = ANY(%s) RETURNING sha256"
-            had = {row[0] for row in connection.execute(sql, ([row[0] for row in gone],))}
-            keys = [row[1] for row in gone if row[1] is not None] + [f"artifacts/{sha256}" for sha256 in had]
+            artifacts = {row[0] for row in connection.execute(sql, ([row[0] for row in gone],))}
+            keys = [row[1] for row in gone if row[1] is not None] + [f"artifacts/{sha256}" for sha256 in artifacts]
             connection.execute(_DISCARD, (keys,))
             for id, _ in gone:
                 connection.execute(NOTIFY, (f"removed {id}",))
@@ -315,17 +317,17 @@ def _locked(directory: Path) -> int:
     return held
 
 
-def _search(owner: str, limit: int, before: str | None, wanted: RunFilter) -> Callable[[Postgres], list[RunRecord]]:
+def _search(owner: str, limit: int, before: str | None, run_filter: RunFilter) -> Callable[[Postgres], list[RunRecord]]:
     sql = "SELECT record, state FROM runs WHERE owner = %(owner)s"
     given: dict[str, object] = {"owner": owner, "limit": limit}
     if before is not None:
         sql += " AND number < (SELECT number FROM runs WHERE id = %(before)s AND owner = %(owner)s)"
         given["before"] = run_rows.plain(before)
-    for place, word in enumerate(wanted.words):
+    for place, word in enumerate(run_filter.words):
         sql += f" AND words LIKE %(word{place})s"
         given[f"word{place}"] = f"%{_escaped(searched(word))}%"
     for name, condition in _FACTS.items():
-        value = getattr(wanted, name)
+        value = getattr(run_filter, name)
         if value is not None:
             sql += f" AND {condition}"
             given[name] = run_rows.plain(value) if isinstance(value, str) else value

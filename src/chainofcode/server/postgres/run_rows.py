@@ -75,12 +75,12 @@ def _is_answered(connection: Postgres, run: str) -> bool:
     return bool(row and row[0])
 
 
-def answer(connection: Postgres, id: str, said: str) -> bool:
+def answer(connection: Postgres, id: str, text: str) -> bool:
     """Keep an answer, unless there is one. The run is locked, so that it does not begin to wait at the same time."""
     locking = "SELECT 1 FROM runs WHERE id = (SELECT run FROM questions WHERE id = %s) FOR UPDATE"
     connection.execute(locking, (plain(id),))
     sql = "UPDATE questions SET answer = %s WHERE id = %s AND answer IS NULL"
-    return connection.execute(sql, (as_bytes(said), plain(id))).rowcount == 1
+    return connection.execute(sql, (as_bytes(text), plain(id))).rowcount == 1
 
 
 def read_run(record: bytes, state: str) -> RunRecord:
@@ -90,16 +90,24 @@ def read_run(record: bytes, state: str) -> RunRecord:
     return run
 
 
-def question_row(asked: PendingQuestion) -> tuple[object, ...]:
-    said = as_bytes(asked.answer) if asked.answer is not None else None
-    return asked.id, asked.run, as_bytes(asked.call), as_bytes(asked.type), asked.line, asked.asked, said
+def question_row(question: PendingQuestion) -> tuple[object, ...]:
+    answer = as_bytes(question.answer) if question.answer is not None else None
+    return (
+        question.id,
+        question.run,
+        as_bytes(question.call),
+        as_bytes(question.type),
+        question.line,
+        question.asked,
+        answer,
+    )
 
 
 def read_question(row: tuple[str, str, bytes, bytes, int, float, bytes | None] | None) -> PendingQuestion | None:
     if row is None:
         return None
-    id, run, call, kind, line, asked, said = row
-    answered = as_text(said) if said is not None else None
+    id, run, call, kind, line, asked, answer = row
+    answered = as_text(answer) if answer is not None else None
     return PendingQuestion(id, run, as_text(call), as_text(kind), line, asked, answered)
 
 

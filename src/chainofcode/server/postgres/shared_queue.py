@@ -123,29 +123,29 @@ class PostgresQueue:
 
     # --- heartbeats -------------------------------------------------------------------------------------------
 
-    def listen(self, heard: Callable[[str, str], None]) -> None:
-        self._thread = threading.Thread(target=self._listen, args=(heard,), name="heartbeats", daemon=True)
+    def listen(self, notified: Callable[[str, str], None]) -> None:
+        self._thread = threading.Thread(target=self._listen, args=(notified,), name="heartbeats", daemon=True)
         self._thread.start()
 
-    def _listen(self, heard: Callable[[str, str], None]) -> None:
+    def _listen(self, notified: Callable[[str, str], None]) -> None:
         """Beat in a thread with its own connection, so that a busy event loop does not delay heartbeats."""
         while not self._is_over.is_set():
             try:
                 with connected(self._url) as connection:
                     connection.execute("LISTEN coc")
-                    heard("changed", "")  # some may have been missed
-                    self._beat_on(connection, heard)
+                    notified("changed", "")  # some may have been missed
+                    self._beat_on(connection, notified)
             except psycopg.Error:
                 self._is_over.wait(_RETRY_SECONDS)
 
-    def _beat_on(self, connection: Postgres, heard: Callable[[str, str], None]) -> None:
+    def _beat_on(self, connection: Postgres, notified: Callable[[str, str], None]) -> None:
         begun = time.monotonic()
         while not self._is_over.is_set():
             connection.execute(_BEAT, (self.me,))
             if time.monotonic() - begun > LEASE_SECONDS:  # after a restart of PostgreSQL all servers look dead at first
                 with connection.transaction():
                     take_over(connection)
-            heard("held", "")
+            notified("held", "")
             next_beat = time.monotonic() + BEAT_SECONDS
             while (left := next_beat - time.monotonic()) > 0 and not self._is_over.is_set():
                 for notification in connection.notifies(timeout=min(left, 0.5)):
@@ -153,7 +153,7 @@ class PostgresQueue:
                     if kind in ("removed", "discarded"):
                         self._removed(kind, id)
                     else:
-                        heard(kind, id)
+                        notified(kind, id)
 
     def leave(self) -> None:
         self._is_over.set()

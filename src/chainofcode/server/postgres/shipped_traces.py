@@ -187,16 +187,16 @@ class TraceCopies:
         if row is None:
             return
         generation, key = row
-        have = self._copies.get(run, _Copy(0, 0))
-        if have.generation != generation or not os.path.exists(path):  # noqa: ASYNC240 (a local file)
-            have = _Copy(generation, 0)
+        copy = self._copies.get(run, _Copy(0, 0))
+        if copy.generation != generation or not os.path.exists(path):  # noqa: ASYNC240 (a local file)
+            copy = _Copy(generation, 0)
         elif key is not None:
             return
         if key is not None:
             size = await asyncio.to_thread(self._fetch_object, key, path)
             self._copies[run] = _Copy(generation, size)
         else:
-            await self._append_chunks(run, path, have)
+            await self._append_chunks(run, path, copy)
 
     def _fetch_object(self, key: str, path: Path) -> int:
         partial = path.with_suffix(PARTIAL)
@@ -208,18 +208,18 @@ class TraceCopies:
         partial.replace(path)
         return path.stat().st_size
 
-    async def _append_chunks(self, run: str, path: Path, have: _Copy) -> None:
+    async def _append_chunks(self, run: str, path: Path, copy: _Copy) -> None:
         """Append new chunks. A copy from the beginning is a new file, so that readers of the old one notice."""
         while True:
-            data = await self.database.do(functools.partial(_read, run, have))
+            data = await self.database.do(functools.partial(_read, run, copy))
             if not data:
                 return
-            await asyncio.to_thread(_append, path, data, have.bytes)
-            have = self._copies[run] = _Copy(have.generation, have.bytes + len(data))
+            await asyncio.to_thread(_append, path, data, copy.bytes)
+            copy = self._copies[run] = _Copy(copy.generation, copy.bytes + len(data))
 
 
-def _read(run: str, have: _Copy, connection: Postgres) -> bytes:
-    rows = connection.execute(_READ, (run, have.generation, have.bytes, _READ_AT_ONCE))
+def _read(run: str, copy: _Copy, connection: Postgres) -> bytes:
+    rows = connection.execute(_READ, (run, copy.generation, copy.bytes, _READ_AT_ONCE))
     return b"".join(bytes(row[0]) for row in rows)
 
 

@@ -254,8 +254,8 @@ function isEmpty(node) {
   const [first, ...rest] = node.body.body;
   if (first === undefined) return true;
   if (rest.length || first.type !== "ThrowStatement" || first.argument.type !== "NewExpression") return false;
-  const [said] = first.argument.arguments;
-  return said !== undefined && said.type === "Literal" && /not implemented|to ?do|emulate/i.test(String(said.value));
+  const [message] = first.argument.arguments;
+  return message !== undefined && message.type === "Literal" && /not implemented|to ?do|emulate/i.test(String(message.value));
 }
 
 function isSpecification(node, binding, parsed) {

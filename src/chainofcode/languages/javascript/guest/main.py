@@ -162,7 +162,7 @@ class _Run:
 
     def __init__(self, link: GuestLink, start: dict[str, Any], program: CompiledProgram, given: GivenVariables) -> None:
         self._link, self._program, self._given = link, program, given
-        self._calls = ValueRequests(link, program.places, tells_state=start["with_state"])
+        self._calls = ValueRequests(link, program.places, with_state=start["with_state"])
         self._watch = StepLog(link, program.places, self._calls)
         self._engine = ProgramEngine(start, program, given)
         self._error: dict[str, Any] | None = None
@@ -223,8 +223,8 @@ class _Run:
         if self._error is None:
             self._take_error(json.loads(name), json.loads(message), json.loads(stack))
 
-    def _finish(self, told: str) -> None:
-        self._answer = json.loads(told) if told else None
+    def _finish(self, answer: str) -> None:
+        self._answer = json.loads(answer) if answer else None
 
     def _take_engine_error(self, error: Exception) -> None:
         text = str(error)
@@ -283,19 +283,19 @@ class _Run:
                 "reason": "limit:memory" if self._error["type"] == "limit:memory" else "error",
                 "error": self._error,
             }
-        told, is_pending = self._answer, self._answer == {"pending": True}
-        if (told is None or is_pending) and self._watch.printed_line:
-            told = {"source": "output", "value": self._watch.printed_line}
-        elif told is None or is_pending:
+        answer, is_pending = self._answer, self._answer == {"pending": True}
+        if (answer is None or is_pending) and self._watch.printed_line:
+            answer = {"source": "output", "value": self._watch.printed_line}
+        elif answer is None or is_pending:
             message = _PENDING if is_pending else _NO_ANSWER
             return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
-        return self._answered(told)
+        return self._answered(answer)
 
-    def _answered(self, told: dict[str, Any]) -> dict[str, Any]:
-        if "value" in told:
-            text = json.dumps(told["value"], ensure_ascii=False)
-            data = encode(told["value"])
-        if "value" not in told or not self._link.has_room(data):
-            text = told.get("brief", "a value that is too large to show")
-            data = {"$object": {"type": clean(told.get("type", "object"), 200), "text": clean(text, 1000)}}
-        return {"reason": "answered", "answer": data, "text": clean(text, MAX_ANSWER_CHARS), "source": told["source"]}
+    def _answered(self, answer: dict[str, Any]) -> dict[str, Any]:
+        if "value" in answer:
+            text = json.dumps(answer["value"], ensure_ascii=False)
+            data = encode(answer["value"])
+        if "value" not in answer or not self._link.has_room(data):
+            text = answer.get("brief", "a value that is too large to show")
+            data = {"$object": {"type": clean(answer.get("type", "object"), 200), "text": clean(text, 1000)}}
+        return {"reason": "answered", "answer": data, "text": clean(text, MAX_ANSWER_CHARS), "source": answer["source"]}

@@ -40,7 +40,7 @@
   const holes = new WeakSet(), noted = WeakSet.prototype.add, isNoted = WeakSet.prototype.has;
   settings.note = (hole) => apply(noted, holes, [hole]);
   // A hole as a callback gets one argument, as it does from native methods.
-  const meant = (callback, args) => (apply(isNoted, holes, [callback]) ? [args[0]] : args);
+  const argumentsFor = (callback, args) => (apply(isNoted, holes, [callback]) ? [args[0]] : args);
   settings.known = (reply, valueOf) => (reply[0] === "?" ? promised(reply.slice(1)) : valueOf(reply));
   settings.extra = {
     n: need,
@@ -67,7 +67,7 @@
     for (let at = 0; at < length; at++) {
       if (!(at in list)) continue;
       try {
-        found(list[at], apply(callback, self, meant(callback, [list[at], at, list])), at);
+        found(list[at], apply(callback, self, argumentsFor(callback, [list[at], at, list])), at);
       } catch (error) {
         if (!isUnknown(error)) throw error;
         unknown = unknown || error;
@@ -99,7 +99,7 @@
   });
   for (const name of ["some", "every", "find", "findIndex", "findLast", "findLastIndex"]) {
     replace(A, name, (native) => function (callback, self) {
-      return apply(native, this, [(...args) => need(apply(callback, self, meant(callback, args)))]);
+      return apply(native, this, [(...args) => need(apply(callback, self, argumentsFor(callback, args)))]);
     });
   }
   replace(A, "flatMap", () => function flatMap(callback, self) {

@@ -27,7 +27,7 @@ _FENCE = re.compile(
     r"(?:^[ \t]*+(?P=fence)[ \t]*+$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-_OUR_WORDS = {"javascript", "js", "jsx", "mjs", "node", "typescript", "ts"}
+_JAVASCRIPT_LABELS = {"javascript", "js", "jsx", "mjs", "node", "typescript", "ts"}
 
 
 def _read(*path: str) -> str:
@@ -83,8 +83,8 @@ class SourceCompiler:
 
     def prepare(self, source: str, **given: Any) -> dict[str, Any]:
         """Compile a program. Raises NotAProgram with the line of the syntax error."""
-        told = json.dumps({"source": source, "prefix": _prefix(), **given})
-        prepared: dict[str, Any] = json.loads(self._prepare(told))
+        request = json.dumps({"source": source, "prefix": _prefix(), **given})
+        prepared: dict[str, Any] = json.loads(self._prepare(request))
         if "error" in prepared:
             raise NotAProgram(prepared["error"])
         return prepared
@@ -95,14 +95,14 @@ def _prefix() -> str:
     return "$" + os.urandom(8).hex()
 
 
-_kept: list[SourceCompiler] = []
+_compilers: list[SourceCompiler] = []
 
 
 def compiler() -> SourceCompiler:
     """Return the compiler of this process, created on first use; forks of the process inherit it."""
-    if not _kept:
-        _kept.append(SourceCompiler())
-    return _kept[0]
+    if not _compilers:
+        _compilers.append(SourceCompiler())
+    return _compilers[0]
 
 
 def find_program(reply: str, *, is_reply: bool) -> str:
@@ -110,10 +110,10 @@ def find_program(reply: str, *, is_reply: bool) -> str:
     check_readable(reply)
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     blocks = [(found["language"].lower(), found["body"]) for found in _FENCE.finditer(text)] if is_reply else []
-    ours = [body for language, body in blocks if language in _OUR_WORDS] or [
+    bodies = [body for language, body in blocks if language in _JAVASCRIPT_LABELS] or [
         body for language, body in blocks if not language
     ]
-    source = ours[-1] if ours else text
+    source = bodies[-1] if bodies else text
     if not source.strip():
         raise NotAProgram("there is no program: the text is empty")
     return source

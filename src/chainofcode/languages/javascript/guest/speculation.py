@@ -31,14 +31,14 @@ class SpeculativeRounds:
         self, link: GuestLink, start: dict[str, Any], program: CompiledProgram, make_engine: Callable[[], ProgramEngine]
     ) -> None:
         self._link, self._program, self._make_engine = link, program, make_engine
-        self._tools, self._tells_state = frozenset(start["tools"]), start["with_state"]
+        self._tools, self._with_state = frozenset(start["tools"]), start["with_state"]
         self._replies: dict[str, list[dict[str, Any]]] = {}
         self._reported: dict[str, tuple[int, str]] = {}  # key → number and text
 
     def run(self) -> NoReturn:
         while True:
-            for told in self._link.receive()["values"]:  # a survey
-                self._learn(told)
+            for known_value in self._link.receive()["values"]:  # a survey
+                self._learn(known_value)
             self._begin()
             self._round()
             skipped = list(self._waiting.items())
@@ -51,14 +51,14 @@ class SpeculativeRounds:
         self._error: dict[str, Any] | None = None
         self._new = 0
 
-    def _learn(self, told: dict[str, Any]) -> None:
-        is_known = told["known_by"] is not None
-        key = self._link.text([told["text"], told["args"]]) if is_known else told["text"]
-        self._replies.setdefault(key, []).append(told["reply"])
+    def _learn(self, known_value: dict[str, Any]) -> None:
+        is_known = known_value["known_by"] is not None
+        key = self._link.text([known_value["text"], known_value["args"]]) if is_known else known_value["text"]
+        self._replies.setdefault(key, []).append(known_value["reply"])
 
     def _round(self) -> None:
         engine = self._make_engine()
-        nothing = {"$step": lambda told: False, "$print": lambda text, stack: None, "$finish": lambda told: None}
+        nothing = {"$step": lambda step: False, "$print": lambda text, stack: None, "$finish": lambda answer: None}
         try:
             engine.load(
                 {"$ask": self._reach, "$open": self._reach, "$skip": self._skip, "$fail": self._fail, **nothing},
@@ -71,9 +71,9 @@ class SpeculativeRounds:
         except Exception as error:  # raised by the engine: the round ends here
             self._fail(json.dumps(type(error).__name__), json.dumps(str(error)[:1000]), json.dumps(""))
 
-    def _reach(self, told: str) -> str:
+    def _reach(self, call_json: str) -> str:
         """Return the value of a call, or `?` and the text of the call that it waits for; see `ValueRequests.ask`."""
-        called = JsCall(self._link, told, self._program.places, 0)
+        called = JsCall(self._link, call_json, self._program.places, 0)
         key = called.key
         if key is not None and key not in self._replies and key in self._reported:
             number, origin = self._reported[key]
@@ -86,7 +86,7 @@ class SpeculativeRounds:
         origin = clean(called.text, _MAX_ORIGIN_CHARS).encode("ascii", "backslashreplace").decode()
         if key is None or replies or called.name in self._tools:
             self._note(called.statement, origin)  # requested only when the program makes the call
-        elif self._tells_state and "state" not in called.message:
+        elif self._with_state and "state" not in called.message:
             return ""
         elif self._new < MAX_NEW_CALLS:
             self._report(key, called, origin)

@@ -29,12 +29,12 @@ class StepLog:
         self._open_line = self.printed_line = ""  # the last line printed that is not empty
         self._lock = threading.RLock()  # the thread that ends the program posts, too
 
-    def step(self, told: str) -> bool:
+    def step(self, step_json: str) -> bool:
         """Record a visit of a statement. Returns whether to record further ones."""
         with self._lock:
-            step = json.loads(told)
+            step = json.loads(step_json)
             self._count += 1
-            self._chars += len(told)
+            self._chars += len(step_json)
             self._calls.here = step["statement"]
             self.visits[step["statement"]] = step["visit"]
             if self._printed and self._printed_at == step["statement"]:
@@ -49,7 +49,7 @@ class StepLog:
 
     def print(self, text: str, stack: str) -> None:
         """Record what the program printed."""
-        said = json.loads(text).encode("utf-8", "backslashreplace").decode()
+        output = json.loads(text).encode("utf-8", "backslashreplace").decode()
         found = self._places.statement(json.loads(stack))
         with self._lock:
             if found is not None:
@@ -57,8 +57,8 @@ class StepLog:
             if self._printed_at != self._calls.here:
                 self._add_printed()
             self._printed_at = self._calls.here
-            self._printed += said
-            for line in said.split("\n"):
+            self._printed += output
+            for line in output.split("\n"):
                 self.printed_line = line[:_MAX_LINE_CHARS] if line.strip() else self.printed_line
             if len(self._printed) > 1 << 16:
                 self.post()

@@ -26,8 +26,8 @@ MAX_SHOWN_CHARS = 500  # of a variable
 class JsCall:
     """A call that the program makes: its message for the host, and its key, if its value can be reused."""
 
-    def __init__(self, link: GuestLink, told: str, places: StackPlaces, here: int) -> None:
-        call = json.loads(told)
+    def __init__(self, link: GuestLink, call_json: str, places: StackPlaces, here: int) -> None:
+        call = json.loads(call_json)
         found = places.statement(call["stack"])
         self.statement = here if found is None else found
         self.name = clean(call["name"], 1000)
@@ -64,7 +64,7 @@ def plain(value: Any) -> tuple[Any, bool]:
     """Convert a value to data for JSON; also return whether some numbers are written as `{"$number": …}`."""
     special = False
 
-    def told(part: Any) -> Any:
+    def converted(part: Any) -> Any:
         nonlocal special
         if isinstance(part, float) and not math.isfinite(part):
             special = True
@@ -72,21 +72,21 @@ def plain(value: Any) -> tuple[Any, bool]:
         if part is None or isinstance(part, (bool, int, float, str)):
             return part
         if isinstance(part, dict):
-            return {key if isinstance(key, str) else brief(key): told(item) for key, item in part.items()}
+            return {key if isinstance(key, str) else brief(key): converted(item) for key, item in part.items()}
         if isinstance(part, (list, tuple, set, frozenset, range)):
-            return [told(item) for item in part]
+            return [converted(item) for item in part]
         if isinstance(part, Opaque):
             return part.text
         return part.isoformat() if hasattr(part, "isoformat") else str(part)
 
-    return told(value), special
+    return converted(value), special
 
 
 class ValueRequests:
     """Requests values from the host and keeps those that may be reused."""
 
-    def __init__(self, link: GuestLink, places: StackPlaces, *, tells_state: bool) -> None:
-        self._link, self._places, self._tells_state = link, places, tells_state
+    def __init__(self, link: GuestLink, places: StackPlaces, *, with_state: bool) -> None:
+        self._link, self._places, self._with_state = link, places, with_state
         self.here = 0  # the statement that was seen last
         self._replies: dict[int, dict[str, Any]] = {}  # by the number of the pause
         self._known: dict[str, int] = {}  # key → number of the pause
@@ -98,17 +98,17 @@ class ValueRequests:
         self._open: deque[tuple[int, int, JsCall]] = deque()  # awaited: number of the promise, of the pause, the call
         self._promises = self._shared = self._shared_bytes = 0
 
-    def ask(self, told: str) -> str:
+    def ask(self, call_json: str) -> str:
         """Return the value of a call; the program waits. Returns "" if the request lacks the variables."""
-        called = self._called(told)
+        called = self._called(call_json)
         if self._lacks_state(called):
             return ""
         number = self._number(called)
         return self._take(number, called.statement)
 
-    def open(self, told: str) -> int:
+    def open(self, call_json: str) -> int:
         """Request the value of a call that the program awaits. Returns the number of its promise, or 0: see `ask`."""
-        called = self._called(told)
+        called = self._called(call_json)
         if self._lacks_state(called):
             return 0
         self._promises += 1
@@ -124,13 +124,13 @@ class ValueRequests:
             number = self._number(called)
         return promise, self._take(number, called.statement)
 
-    def _called(self, told: str) -> JsCall:
-        called = JsCall(self._link, told, self._places, self.here)
+    def _called(self, call_json: str) -> JsCall:
+        called = JsCall(self._link, call_json, self._places, self.here)
         self.here = called.statement
         return called
 
     def _lacks_state(self, called: JsCall) -> bool:
-        return self._tells_state and "state" not in called.message and self._earlier(called) is None
+        return self._with_state and "state" not in called.message and self._earlier(called) is None
 
     def _earlier(self, called: JsCall) -> int | None:
         """Return the pause of an earlier identical call, if its value may be reused."""
@@ -157,10 +157,10 @@ class ValueRequests:
                 raise EOFError("the host sent no value")
             self._replies[reply["id"]] = reply
         reply = self._replies[number]
-        self._tell(number, statement, reply)
+        self._tell_use(number, statement, reply)
         return reply_text(reply)
 
-    def _tell(self, number: int, statement: int, reply: dict[str, Any]) -> None:
+    def _tell_use(self, number: int, statement: int, reply: dict[str, Any]) -> None:
         """Tell the host that the program took a value; repeated uses up to a bound."""
         if number not in self._settled:
             self._settled.add(number)

@@ -40,7 +40,9 @@ class Channels:
         syntax = found.syntax
         self._bound = frozenset(name for scope in found.names.scopes for name in scope.bindings)
         self._undefined = found.unknown_modules
-        self._modules = dict(syntax.imported_names()) | {one.name: _top(one.module) for one in found.imports}
+        self._modules = dict(syntax.imported_names()) | {
+            missing.name: _top(missing.module) for missing in found.imports
+        }
         own = [name for node in syntax.imports if isinstance(node, ast.Import) for name, _ in imported(node)]
         forgotten = [missing.name for missing in found.imports if missing.attribute is None]
         self._whole = frozenset([*own, *forgotten]) - self._undefined  # names of modules

@@ -116,8 +116,8 @@ def takes_out(node: ast.AST) -> bool:
 def _is_swap(three: Sequence[ast.stmt]) -> bool:
     """Whether statements swap values through a third variable: `t = a`, `a = b`, `b = t`."""
     names = []
-    for one in three:
-        match one:
+    for statement in three:
+        match statement:
             case ast.Assign(targets=[ast.Name(id=target)], value=ast.Name(id=value)):
                 names.append((target, value))
             case _:
@@ -167,9 +167,9 @@ def _collects(node: ast.AST, holes: Collection[str]) -> int:
 
 
 def _selects(node: ast.IfExp, holes: Collection[str]) -> int:
-    is_so = _known(node.test)
-    if is_so is not None:
-        return does(node.body if is_so else node.orelse, holes)
+    outcome = _known(node.test)
+    if outcome is not None:
+        return does(node.body if outcome else node.orelse, holes)
     if ast.unparse(node.body) == ast.unparse(node.orelse):
         return does(node.body, holes)
     return max(decides(node.test, holes), _most([node.body, node.orelse], holes))
@@ -211,9 +211,9 @@ def decides(test: ast.expr, holes: Collection[str]) -> int:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return decides(inner, holes)
         case ast.BoolOp(values=values):
-            told = [value for value in values if _known(value) is None]
-            most = max((decides(value, holes) for value in told), default=STATES)
-            return most if len(told) < 2 else WORKS
+            undecided = [value for value in values if _known(value) is None]
+            most = max((decides(value, holes) for value in undecided), default=STATES)
+            return most if len(undecided) < 2 else WORKS
         case ast.Compare(ops=[_]):
             return _compares(test, holes)
         case ast.Call() if called_name(test) in ("len", "isinstance"):
@@ -242,7 +242,7 @@ def _known(test: ast.expr) -> bool | None:
         case ast.Constant(value=value):
             return bool(value)
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return None if (is_so := _known(inner)) is None else not is_so
+            return None if (outcome := _known(inner)) is None else not outcome
         case ast.BoolOp(op=op, values=values):
             decisive = isinstance(op, ast.Or)
             parts = [_known(value) for value in values]
@@ -265,19 +265,19 @@ def _combines(node: ast.BinOp, holes: Collection[str]) -> int:
     left, right = node.left, node.right
     if isinstance(node.op, (ast.Add, ast.Mod)) and (_is_text(left) or _is_text(right)):
         return _most([left, right], holes)
-    one, other = _number(left), _number(right)
+    left_number, right_number = _number(left), _number(right)
     match node.op:
-        case ast.Add() | ast.Sub() if other == 0:
+        case ast.Add() | ast.Sub() if right_number == 0:
             return does(left, holes)
-        case ast.Add() if one == 0:
+        case ast.Add() if left_number == 0:
             return does(right, holes)
-        case ast.Mult() if one == 0 or other == 0:
+        case ast.Mult() if left_number == 0 or right_number == 0:
             return STATES
-        case ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Pow() if other == 1:
+        case ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Pow() if right_number == 1:
             return does(left, holes)
-        case ast.Mult() if one == 1:
+        case ast.Mult() if left_number == 1:
             return does(right, holes)
-        case ast.Div() | ast.FloorDiv() | ast.Mod() if other == 0:
+        case ast.Div() | ast.FloorDiv() | ast.Mod() if right_number == 0:
             return STATES
         case ast.Sub() | ast.Div() | ast.FloorDiv() | ast.BitXor() if ast.unparse(left) == ast.unparse(right):
             return STATES
@@ -327,10 +327,10 @@ def _keeps_values(node: ast.Call, parts: Sequence[ast.AST]) -> bool:
     if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random":
         return True
     is_class = name is not None and name[:1].isupper() and name != "Counter"
-    return is_class or name in RETYPERS or (name in PICKERS and _is_one(parts))
+    return is_class or name in RETYPERS or (name in PICKERS and _are_alike(parts))
 
 
-def _is_one(parts: Sequence[ast.AST]) -> bool:
+def _are_alike(parts: Sequence[ast.AST]) -> bool:
     match parts:
         case [ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements)]:
             return len({ast.unparse(element) for element in elements}) < 2

@@ -54,13 +54,13 @@ class Called(Data):
     function: Name | None  # f in f(x)
     receiver: Path | None  # xs in xs.append(x)
     method: str  # append
-    handed: tuple[Path, ...]  # paths in the arguments, and in a receiver that is not itself a path
-    is_told: bool = False  # a method of the program: its own statements record their changes
+    arguments: tuple[Path, ...]  # paths in the arguments, and in a receiver that is not itself a path
+    is_followed: bool = False  # a method of the program: its own statements record their changes
     is_super: bool = False  # called on `super()`: the first argument is the object itself
 
     @property
     def is_loose(self) -> bool:
-        return self.function is None and self.receiver is None and not self.is_told and not self.is_super
+        return self.function is None and self.receiver is None and not self.is_followed and not self.is_super
 
 
 class Region:
@@ -78,8 +78,8 @@ class Region:
 
     def add(self, other: Region, *, from_outside: bool = False) -> None:
         """Merge another region; `from_outside` of its function, without the function's local names."""
-        for mine, its in ((self.names, other.names), (self.objects, other.objects), (self.reads, other.reads)):
-            mine.update({name: None for name in its if not from_outside or name[0] != "l"})
+        for names, added in ((self.names, other.names), (self.objects, other.objects), (self.reads, other.reads)):
+            names.update({name: None for name in added if not from_outside or name[0] != "l"})
         self.is_dynamic |= other.is_dynamic
         self.opens_instances |= other.opens_instances
         self.opens_all |= other.opens_all
@@ -140,7 +140,7 @@ class Effects:
         self.chooses = any(map(self._chooses, self._nodes))
         self.may_dispatch = self._has(_DISPATCHING)
         self.may_call = isinstance(self._node, _CALLING) or any(map(self._may_call, self._nodes))
-        self.handed = tuple(self._handed())  # arguments and receivers of its calls that are paths
+        self.call_paths = tuple(self._call_paths())  # arguments and receivers of its calls that are paths
         self.makes = self._makes()
         self.consumes = not all(map(self._is_kept, facts.calls))  # the result of a call in it is used at once
         is_loop = isinstance(self._node, (ast.For, ast.AsyncFor))
@@ -294,37 +294,37 @@ class Effects:
             yield call.receiver
             only_keeps = only_keeps or is_plain
         if not only_keeps:
-            yield from call.handed
+            yield from call.arguments
 
     # --- calling ----------------------------------------------------------------------------------------------
 
     def _calls(self) -> Iterator[Called]:
         for call in self._facts.calls:
-            handed = self._made_of(*arguments_of(call))
+            arguments = self._made_of(*arguments_of(call))
             function = call.func
             if isinstance(function, ast.Attribute):
-                yield from self._method_calls(function, handed)
+                yield from self._method_calls(function, arguments)
                 continue
             name = self._name(function.id, function) if isinstance(function, ast.Name) else None
             if name is None:
-                yield Called(None, None, "", (*handed, *self._made_of(function)))
+                yield Called(None, None, "", (*arguments, *self._made_of(function)))
             elif name[0] != "g" or name[1] not in PURE_FUNCTIONS or name[1] in self._known.defined:
-                yield Called(name, None, "", tuple(handed))
+                yield Called(name, None, "", tuple(arguments))
 
-    def _method_calls(self, function: ast.Attribute, handed: list[Path]) -> Iterator[Called]:
+    def _method_calls(self, function: ast.Attribute, arguments: list[Path]) -> Iterator[Called]:
         method, value = function.attr, function.value
         is_own = method in self._known.defined
         if isinstance(value, ast.Call) and called_name(value) == "super":
             own: list[Path] = [(self._first, ())] if self._first is not None else []
-            yield Called(None, None, method, (*own, *handed), is_super=True)
+            yield Called(None, None, method, (*own, *arguments), is_super=True)
         elif method not in PURE_METHODS or is_own:
             receiver = self._path(value)
             if receiver is None:
-                handed = [*handed, *self._made_of(value)]
-            is_told = receiver is None and is_own and method not in CONTAINER_MUTATORS
-            yield Called(None, receiver, method, tuple(handed), is_told=is_told)
+                arguments = [*arguments, *self._made_of(value)]
+            is_followed = receiver is None and is_own and method not in CONTAINER_MUTATORS
+            yield Called(None, receiver, method, tuple(arguments), is_followed=is_followed)
 
-    def _handed(self) -> Iterator[Path]:
+    def _call_paths(self) -> Iterator[Path]:
         calls = self._facts.calls
         given = [argument for call in calls for argument in arguments_of(call)]
         given += [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]

@@ -62,13 +62,13 @@ def expected(found: Analysis) -> list[ExpectedType]:
         everywhere.setdefault(name, []).append(kind)
     declared = {stub.name: found.facts.numbers.get(stub) for stub in found.stubs}
     merged = {name: merge(kinds) for name, kinds in everywhere.items()}
-    told = []
+    expected = []
     for (statement, name), kinds in uses.items():
         # Merged from all places: the same call has the same value everywhere.
         kind = merged[name] or merge(kinds).replace("truth", "")
         kind = settled(kind, by_name(name))
-        told.append(ExpectedType(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
-    return [use for use in told if use.type or use.spec is not None]
+        expected.append(ExpectedType(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
+    return [use for use in expected if use.type or use.spec is not None]
 
 
 def _occurrences(found: Analysis) -> Iterator[tuple[str, ast.expr]]:
@@ -117,7 +117,7 @@ class _Reader:
         stub = self._stubs.get(name.rpartition(".")[2])
         if stub is not None and stub.returns is not None:
             return self._annotation(stub.returns)
-        return self._used(called, 0) if called is not None else self._handed_on(node)
+        return self._used(called, 0) if called is not None else self._passed_on(node)
 
     def _annotation(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -126,7 +126,7 @@ class _Reader:
 
     # --- how a value is used ----------------------------------------------------------------------------------
 
-    def _handed_on(self, node: ast.expr) -> str:
+    def _passed_on(self, node: ast.expr) -> str:
         """Return the type of a hole passed as a function: `filter(f, xs)`, `sorted(xs, key=f)`, `map(f, xs)`."""
         parent = self._parents.get(node)
         call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
@@ -154,9 +154,9 @@ class _Reader:
         if isinstance(parent, (*COMPREHENSIONS, ast.List, ast.Tuple, ast.Set)):
             return self._element(parent, hops) if getattr(parent, "key", None) is not node else ""
         used: Callable[[Any, ast.expr, int], str] | None = getattr(self, f"_in_{type(parent).__name__}", None)
-        return used(parent, node, hops) if used is not None else self._told_by(parent, node, hops)
+        return used(parent, node, hops) if used is not None else self._shown_by(parent, node, hops)
 
-    def _told_by(self, parent: ast.AST, node: ast.expr, hops: int) -> str:
+    def _shown_by(self, parent: ast.AST, node: ast.expr, hops: int) -> str:
         """Return the type that the syntax around a value shows on its own."""
         match parent:
             case ast.UnaryOp(op=operator):
@@ -192,19 +192,19 @@ class _Reader:
         return merge(kinds)
 
     def _compared_with(self, compare: ast.Compare, operator: ast.cmpop, other: ast.expr, *, is_left: bool) -> str:
-        beside = self._looks.like(other)
+        other_kind = self._looks.like(other)
         match operator, other:
             case _, ast.Constant(value=None):
                 return "None"
             case ast.In() | ast.NotIn(), _:
                 return literals(self._looks.literals(other), True) if is_left else ""
             case ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE(), _:
-                return beside if beside in ("number", "str", "date") else ""
+                return other_kind if other_kind in ("number", "str", "date") else ""
             case ast.Eq(), ast.Constant(value=value):
                 return literals([value], self._has_else(compare))
             case ast.NotEq(), ast.Constant(value=value):
                 return literals([value], True)
-        return "date" if beside == "date" else ""
+        return "date" if other_kind == "date" else ""
 
     def _has_else(self, compare: ast.Compare) -> bool:
         """Whether a value that equals none of the literals has a branch of its own."""
@@ -218,14 +218,14 @@ class _Reader:
         return False
 
     def _in_BinOp(self, operation: ast.BinOp, node: ast.expr, hops: int) -> str:
-        beside = self._looks.like(operation.right if operation.left is node else operation.left)
-        if beside in ("date", "span"):
-            return "date" if beside == "span" or isinstance(operation.op, ast.Sub) else ""
-        if beside == "number":
+        other_kind = self._looks.like(operation.right if operation.left is node else operation.left)
+        if other_kind in ("date", "span"):
+            return "date" if other_kind == "span" or isinstance(operation.op, ast.Sub) else ""
+        if other_kind == "number":
             return "number"
         if isinstance(operation.op, ast.Add):
-            return beside
-        return "int" if beside == "list" and isinstance(operation.op, ast.Mult) else ""
+            return other_kind
+        return "int" if other_kind == "list" and isinstance(operation.op, ast.Mult) else ""
 
     def _in_AugAssign(self, statement: ast.AugAssign, node: ast.expr, hops: int) -> str:
         """`total += f(x)`: the type of the variable's first value."""
@@ -306,7 +306,7 @@ class _Reader:
         for load in self._loads.get(function.name, [])[:_MAX_LOADS]:
             call = self._parents.get(load)
             is_called = isinstance(call, ast.Call) and call.func is load
-            kinds.append(self._used(call, hops + 1) if is_called else self._handed_on(load))  # type: ignore[arg-type]
+            kinds.append(self._used(call, hops + 1) if is_called else self._passed_on(load))  # type: ignore[arg-type]
         return merge(kinds)
 
     # --- elements of containers -------------------------------------------------------------------------------

@@ -211,7 +211,9 @@ class Flows:
             if isinstance(node, DEFINITIONS):
                 bodies.setdefault(node.name, []).extend(inside(node))
             if isinstance(node, ast.ClassDef):
-                special = [one for one in node.body if isinstance(one, FUNCTIONS) and one.name.startswith("__")]
+                special = [
+                    method for method in node.body if isinstance(method, FUNCTIONS) and method.name.startswith("__")
+                ]
                 bodies[node.name] += [line for method in special for line in inside(method)]
         return bodies
 
@@ -375,7 +377,7 @@ def _callees_first(mentioned: Mapping[str, Iterable[str]]) -> list[str]:
 
 def _only_keeps(node: ast.ClassDef) -> bool:
     """Whether the constructor of a class only stores its arguments, without changing them."""
-    makers = [one for one in node.body if isinstance(one, FUNCTIONS) and one.name in MAKERS]
+    makers = [method for method in node.body if isinstance(method, FUNCTIONS) and method.name in MAKERS]
     return not node.decorator_list and not node.bases and all(map(_only_sets_fields, makers))
 
 
@@ -391,7 +393,7 @@ def _only_sets_fields(node: Function) -> bool:
 
 def _is_implicit(node: Function) -> bool:
     """Whether Python calls a method implicitly. Constructors do not count: they change the new object only."""
-    names = {last_name(one) for one in node.decorator_list}
+    names = {last_name(decorator) for decorator in node.decorator_list}
     if names:
         return names <= PROPERTY_DECORATORS
     return node.name.startswith("__") and node.name not in MAKERS

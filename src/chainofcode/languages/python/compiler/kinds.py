@@ -186,8 +186,8 @@ def _one_record(records: list[str]) -> str:
         assert isinstance(tree, ast.Dict)
         for key, value in zip(tree.keys, tree.values, strict=True):
             fields.setdefault(ast.unparse(key) if key is not None else "", []).append(ast.unparse(value))
-    told = {name: merge(kind for kind in kinds if kind != "Any") or "Any" for name, kinds in fields.items()}
-    return f"{{{', '.join(f'{name}: {kind}' for name, kind in told.items())}}}"
+    merged = {name: merge(kind for kind in kinds if kind != "Any") or "Any" for name, kinds in fields.items()}
+    return f"{{{', '.join(f'{name}: {kind}' for name, kind in merged.items())}}}"
 
 
 def _label_parts(kind: str) -> list[str]:

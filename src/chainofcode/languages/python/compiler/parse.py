@@ -241,17 +241,17 @@ def _smallest_run(lines: list[str], error: int, trials: int) -> tuple[int, int, 
 def _runs(lines: list[str], error: int) -> Iterator[tuple[int, int]]:
     """Yield runs of lines around an error, the smallest first."""
     # "expected an indented block after …": the header may be above comments and blank lines
-    header = next((n for n in range(error - 1, 0, -1) if _says_something(lines[n - 1])), error)
+    header = next((n for n in range(error - 1, 0, -1) if _has_content(lines[n - 1])), error)
     for size in (*range(1, 13), 16, 24, 34):
         for start in dict.fromkeys([*range(error, max(error - size, 0), -1), header, max(error - size, 1)]):
             end = _whole_block(lines, start, min(start + size - 1, len(lines)))
-            if any(_says_something(line) for line in lines[start - 1 : end]):
+            if any(_has_content(line) for line in lines[start - 1 : end]):
                 yield start, end
 
 
 def _try_without(lines: list[str], start: int, end: int, error: int) -> int | None:
     """Blank out a run, at its own indentation or that of the line before. Returns the next error's line if it helps."""
-    before = next((line for line in reversed(lines[: start - 1]) if _says_something(line)), "")
+    before = next((line for line in reversed(lines[: start - 1]) if _has_content(line)), "")
     for indent in dict.fromkeys([_indent(lines[start - 1]), _indent(before)]):
         trial = list(lines)
         _blank_out(trial, start, end, indent)
@@ -269,7 +269,7 @@ def _blank_out(lines: list[str], start: int, end: int, indent: str) -> None:
         lines[index] = ""
 
 
-def _says_something(line: str) -> bool:
+def _has_content(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 

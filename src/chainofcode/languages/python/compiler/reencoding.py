@@ -25,7 +25,7 @@ class Operations:
         tree = ast.parse(source)
         own = list(statements(tree.body))
         chosen = [node for number, node in enumerate(own) if number in wanted]
-        self._nodes = [node for one in chosen for node in _own(one)]
+        self._nodes = [node for statement in chosen for node in _own(statement)]
         self._calls = [node for node in self._nodes if isinstance(node, ast.Call)]
         self._defined = {node.name for node in own if isinstance(node, DEFINITIONS)}
         self._values = _values(own)  # the first value of each name
@@ -46,9 +46,9 @@ class Operations:
     @property
     def counts(self) -> bool:
         """Whether something is counted, or sliced with a step."""
-        ones = [node.value for node in self._nodes if isinstance(node, ast.AugAssign)]
+        increments = [node.value for node in self._nodes if isinstance(node, ast.AugAssign)]
         is_called = any(called_name(call) in COUNTERS | ADDERS for call in self._calls)
-        return any(map(_is_one, ones)) or is_called or self._is_cut
+        return any(map(_is_one, increments)) or is_called or self._is_cut
 
     @property
     def _is_cut(self) -> bool:
@@ -62,8 +62,8 @@ class Operations:
     @property
     def only_turns(self) -> bool:
         """Whether nothing is compared or counted: the result is the input in another order or encoding."""
-        is_asked = any(isinstance(node, (ast.Compare, ast.If)) for node in self._nodes)
-        return not is_asked and not COUNTERS & {called_name(call) for call in self._calls}
+        is_tested = any(isinstance(node, (ast.Compare, ast.If)) for node in self._nodes)
+        return not is_tested and not COUNTERS & {called_name(call) for call in self._calls}
 
     @property
     def compares_literals(self) -> bool:

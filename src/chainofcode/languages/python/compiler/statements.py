@@ -206,8 +206,8 @@ class TreeFacts:
     def changed_in(self, statement: ast.stmt) -> set[str]:
         """The names that a statement and all those in it bind, or whose objects they may change in place."""
         found: set[str] = set()
-        for one in statements([statement]):
-            facts = self.of(one)
+        for inner in statements([statement]):
+            facts = self.of(inner)
             found.update(facts.binds, facts.stored, facts.receivers)
         return found
 

@@ -24,9 +24,9 @@ def assign(name: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(name, ast.Store())], value)
 
 
-def assign_from_delta(asked: ast.expr, names: Iterable[str]) -> list[ast.stmt]:
+def assign_from_delta(delta: ast.expr, names: Iterable[str]) -> list[ast.stmt]:
     """Return code that keeps a delta in `$delta` and assigns those of the names that it has."""
-    body: list[ast.stmt] = [assign("$delta", asked)]
+    body: list[ast.stmt] = [assign("$delta", delta)]
     for name in sorted(names):
         value = ast.Subscript(load("$delta"), ast.Constant(name), ast.Load())
         test = ast.Compare(ast.Constant(name), [ast.In()], [load("$delta")])

@@ -205,8 +205,10 @@ class _Run:
         self._module.__dict__.update(inputs)
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
         self._clock, self._chance, self._recursion = Clock(start["clock"]), Chance(start["seed"]), Depth()
-        told = start.get("with_state", False)
-        self._bindings = Bindings(link, program, places, Requests(link), after_import=self._settle, tells_state=told)
+        with_state = start.get("with_state", False)
+        self._bindings = Bindings(
+            link, program, places, Requests(link), after_import=self._settle, with_state=with_state
+        )
         self._watcher = Watcher(link, program.lowered, places, self._bindings.builtins.__dict__)
         self._places = places
         self._recorder = self._follow(program.flows) if program.flows is not None else None
@@ -326,8 +328,8 @@ class _Run:
         return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
 
     def _answered(self, value: Any, source: str) -> dict[str, Any]:
-        told = plain(value)
-        text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
+        plain_value = plain(value)
+        text = clean(shown(value if type(plain_value) in (list, dict) else plain_value), MAX_ANSWER_CHARS)
         data = encode(value, brief=brief)
         if not self._link.has_room(data):
             data = {"$object": {"type": type_name(value), "text": brief(value)}}

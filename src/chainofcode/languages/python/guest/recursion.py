@@ -44,7 +44,7 @@ class headroom:
         try:
             _set_limit(self._usual)
         except RecursionError as error:
-            if not is_ours(error):
+            if not is_guest_error(error):
                 raise
             headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
             _set_limit(headroom._kept)
@@ -64,7 +64,7 @@ _FAILURES = frozenset(
 )
 
 
-def is_ours(error: BaseException) -> bool:
+def is_guest_error(error: BaseException) -> bool:
     """Whether an error was raised by guest code itself: such an error must not reach the program.
 
     Other errors came from outside while guest code ran: from a signal handler of the program, or another thread.

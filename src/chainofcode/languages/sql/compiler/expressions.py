@@ -62,7 +62,7 @@ class Expressions(ABC):
         self._script, self._functions = script, functions
         self.aggregates = aggregates
         self.judged: frozenset[str] = frozenset()  # columns of the current tables that depend on sites
-        self._spellings = {name: told.name for name, told in script.declarations.items()} | script.tools
+        self._spellings = {name: declaration.name for name, declaration in script.declarations.items()} | script.tools
         self.columns_of: dict[int, list[tuple[str, bool]]] = {}  # of queries, by identity: the tree outlives this
         self.sites: list[Site] = []
         self.shared: dict[tuple[str, ...], Site] | None = None  # equal calls that must stay equal, as in GROUP BY

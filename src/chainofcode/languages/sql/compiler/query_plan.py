@@ -53,7 +53,9 @@ class QueryPlan:
     def description(self) -> dict[str, Any]:
         """Return the program for the trace."""
         source = self.script.source
-        declared = {told.name: self.statement(told.start) for told in self.script.declarations.values()}
+        declared = {
+            declaration.name: self.statement(declaration.start) for declaration in self.script.declarations.values()
+        }
         uses: dict[tuple[int, str], list[Any]] = {}
         for site in self.full.sites:
             number = self.statement(site.clause)
@@ -158,7 +160,7 @@ def _types(script: Script, sites: list[Site]) -> dict[str, str]:
 
 
 def _places(script: Script, full: Rewritten) -> list[tuple[int, int, str]]:
-    declared = [(told.start, told.end, "Declaration") for told in script.declarations.values()]
+    declared = [(declaration.start, declaration.end, "Declaration") for declaration in script.declarations.values()]
     macros = [(macro.start, macro.end, "Macro") for macro in script.macros.values()]
     clauses = [(start, end, word.capitalize() or "Query") for start, end, word in full.clauses]
     return sorted(set(declared + macros + clauses))

@@ -126,8 +126,10 @@ def _add_annotation(script: Script, comment: SqlToken) -> None:
     if match is None or not _TYPE.fullmatch(match[3]) or len(match[3]) > _MAX_TYPE_CHARS:
         return
     kind = match[3].strip()
-    told = Declaration(name=match[1], type=_SQL_TYPES.get(kind.upper(), kind), start=comment.start, end=comment.end)
-    script.declarations.setdefault(match[1].lower(), told)
+    declaration = Declaration(
+        name=match[1], type=_SQL_TYPES.get(kind.upper(), kind), start=comment.start, end=comment.end
+    )
+    script.declarations.setdefault(match[1].lower(), declaration)
 
 
 def _add_created(script: Script, items: Sequence[Node]) -> None:
@@ -143,8 +145,8 @@ def _add_created(script: Script, items: Sequence[Node]) -> None:
     place_of = {"start": items[0].start, "end": items[-1].end}
     rest = after[2:]
     if rest and rest[0].word == "RETURNS":
-        told = Declaration(name=name, type=_type(rest[1:]), **place_of)
-        script.declarations[name.lower()] = told
+        declaration = Declaration(name=name, type=_type(rest[1:]), **place_of)
+        script.declarations[name.lower()] = declaration
     elif rest and rest[0].word == "AS" and len(rest) > 1:
         parameters = tuple(_parameter(part) for part in parts(given.items) if part)
         script.macros[name.lower()] = Macro(name=name, parameters=parameters, body=list(rest[1:]), **place_of)

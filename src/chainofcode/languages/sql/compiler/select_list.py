@@ -38,11 +38,13 @@ class SelectList:
         self._aliases = [self._alias(number) for number in range(len(self._parts))]
         wide = {number for number, part in enumerate(self._parts) if _is_wide(part)}
         self._first_wide = min(wide, default=len(self._parts))
-        self._meant: dict[str, list[int]] = {}  # the items that a name refers to: by alias, or inside `* REPLACE (…)`
+        self._items_named: dict[
+            str, list[int]
+        ] = {}  # the items that a name refers to: by alias, or inside `* REPLACE (…)`
         for number, alias in enumerate(self._aliases):
             inside = self._words(self._parts[number]) if number in wide else set()
             for name in {alias, *inside} - {""}:
-                self._meant.setdefault(name, []).append(number)
+                self._items_named.setdefault(name, []).append(number)
         self._early = self._mentioned(select, "WHERE", "GROUP", "HAVING", "QUALIFY")
         self._ordered = self._mentioned(select, "ORDER", "WINDOW")
         self._sites: dict[int, list[Site]] = {}
@@ -74,7 +76,7 @@ class SelectList:
         pending = self._at_positions({name for name in names if name.startswith("#")})
         fresh = set(names)
         while fresh or pending:
-            pending += [number for name in fresh for number in self._meant.get(name, ())]
+            pending += [number for name in fresh for number in self._items_named.get(name, ())]
             fresh = set()
             while pending:
                 number = pending.pop()

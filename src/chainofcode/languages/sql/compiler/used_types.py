@@ -25,17 +25,17 @@ def kind_at(leaf: Sequence[Node], index: int, *, is_condition: bool, inside: str
     after = leaf[index + 2] if index + 2 < len(leaf) else None
     if before is None and after is None:
         return "truth" if is_condition else _ARGUMENTS.get(inside, "")
-    return _beside(leaf, index + 2) or _beside_reversed(leaf, index - 1)
+    return _by_next_operator(leaf, index + 2) or _by_previous_operator(leaf, index - 1)
 
 
-def _beside(leaf: Sequence[Node], index: int) -> str:
+def _by_next_operator(leaf: Sequence[Node], index: int) -> str:
     """Return the type that the operator after a call suggests."""
     if index >= len(leaf):
         return ""
     operator = leaf[index]
     word = operator.word
     if word == "NOT" and index + 1 < len(leaf):
-        return _beside(leaf, index + 1)
+        return _by_next_operator(leaf, index + 1)
     if word == "IN" and index + 1 < len(leaf) and isinstance(leaf[index + 1], Group):
         group = leaf[index + 1]
         assert isinstance(group, Group)
@@ -52,7 +52,7 @@ def _beside(leaf: Sequence[Node], index: int) -> str:
     return _by_symbol(text, leaf[index + 1 :])
 
 
-def _beside_reversed(leaf: Sequence[Node], index: int) -> str:
+def _by_previous_operator(leaf: Sequence[Node], index: int) -> str:
     """Return the type that the operator before a call suggests."""
     if index < 1 or not isinstance(leaf[index], SqlToken):
         return "number" if index == 0 and getattr(leaf[0], "text", "") in ("-", "+") else ""

@@ -56,7 +56,7 @@ class DuckEngine:
             self._connection.execute(f"ATTACH '{escaped}' AS {_DATABASE} (READ_ONLY)")
             self._connection.execute(f"SET search_path = 'memory.main,{_DATABASE}.main'")
         except self._duckdb.Error as error:
-            raise QueryError(f"cannot read {os.path.basename(database)}: {self._told(error)[0]}") from None
+            raise QueryError(f"cannot read {os.path.basename(database)}: {self._message_of(error)[0]}") from None
 
     def functions(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the names of all functions that expressions can call, and those of aggregate functions."""
@@ -83,7 +83,7 @@ class DuckEngine:
                 reading = "read_json(?, format = ?, records = true, sample_size = -1, maximum_object_size = 100000000)"
                 self._connection.execute(f"CREATE TABLE {quoted(name)} AS FROM {reading}", [path, shape])
         except (self._duckdb.Error, ValueError) as error:
-            raise QueryError(f"cannot read {os.path.basename(path)}: {self._told(error)[0]}") from None
+            raise QueryError(f"cannot read {os.path.basename(path)}: {self._message_of(error)[0]}") from None
 
     def _load_csv(self, name: str, path: str, separator: str) -> None:
         """Read all cells as text, then give each column the first type that all its cells have."""
@@ -154,7 +154,7 @@ class DuckEngine:
         try:
             return [name for name, *_ in self._connection.execute(f"DESCRIBE {text}").fetchall()]
         except self._duckdb.Error as error:
-            message, offset = self._told(error)
+            message, offset = self._message_of(error)
             length = len(b"DESCRIBE ")
             if offset is None or offset < length:
                 raise QueryError(message) from None
@@ -173,7 +173,7 @@ class DuckEngine:
         except self._duckdb.OutOfMemoryException as error:
             raise MemoryError(str(error)) from None
         except self._duckdb.Error as error:
-            raise QueryError(self._told(error)[0]) from None
+            raise QueryError(self._message_of(error)[0]) from None
         return [column[0] for column in cursor.description], self._rows(cursor)
 
     def _rows(self, cursor: Any) -> Iterator[Sequence[Any]]:
@@ -181,7 +181,7 @@ class DuckEngine:
             while rows := cursor.fetchmany(_FETCHED_ROWS):
                 yield from rows
         except self._duckdb.Error as error:
-            raise QueryError(self._told(error)[0]) from None
+            raise QueryError(self._message_of(error)[0]) from None
 
     def value(self, value: Any) -> Any:
         """Convert a value to one that a function may return; `define` sets the type of all values of a function."""
@@ -192,17 +192,17 @@ class DuckEngine:
         return to_text(value)
 
     @staticmethod
-    def _told(error: Exception) -> tuple[str, int | None]:
+    def _message_of(error: Exception) -> tuple[str, int | None]:
         """Return the message of an error, and its place in bytes."""
         kind, _, body = str(error).partition(": {")
         try:
-            told = json.loads("{" + body) if body else {}
+            details = json.loads("{" + body) if body else {}
         except ValueError:
-            told = {}
-        if "exception_message" not in told:
+            details = {}
+        if "exception_message" not in details:
             return str(error).partition("\n")[0][:500], None
-        message = " ".join(str(told["exception_message"]).partition("\n\n")[0].split())[:500]
-        place = str(told.get("position"))
+        message = " ".join(str(details["exception_message"]).partition("\n\n")[0].split())[:500]
+        place = str(details.get("position"))
         return f"{kind}: {message}", int(place) if place.isdigit() else None
 
 

@@ -87,7 +87,7 @@ class _Run:
             if kind != "database":
                 self._engine.load(name, path, kind, separator)
         self._engine.seal()
-        self._tell_tables()
+        self._report_tables()
         rounds = Rounds(self._plan, self._engine)
         ask = self._survey if self._start["is_shadow"] else self._ask
         names, rows = rounds.results(ask, self._start["frame_bytes"] // 4, self._check())
@@ -133,20 +133,20 @@ class _Run:
 
     # --- the trace ------------------------------------------------------------------------------------------------
 
-    def _tell_tables(self) -> None:
+    def _report_tables(self) -> None:
         delta = {name: f"{count:,} rows" for name, count in self._engine.tables()[:50]}
-        self._tell(self._first("FROM"), delta)
+        self._report_step(self._first("FROM"), delta)
 
     def _first(self, word: str) -> int:
         found = (start for start, _, own in self._plan.full.clauses if own == word)
         return self._plan.statement(next(found, self._plan.full.clauses[0][0]))
 
-    def _tell(self, statement: int, delta: dict[str, str]) -> None:
+    def _report_step(self, statement: int, delta: dict[str, str]) -> None:
         if not self._start["is_shadow"]:
             self._link.post({"type": "ran", "steps": [{"statement": statement, "visit": 1, "delta": delta}]})
 
     def _answered(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        self._tell(self._first("SELECT"), {"rows": f"{len(rows):,}"})
+        self._report_step(self._first("SELECT"), {"rows": f"{len(rows):,}"})
         data = [{name: encode(cell) for name, cell in row.items()} for row in rows]
         if not self._link.has_room(data):
             raise QueryError(f"the result has {len(rows):,} rows, too many at once: use LIMIT, or --limit frame=N")
@@ -165,7 +165,7 @@ class _Run:
         """
         # The nodes of a lineage are lists: statement, visits, values, data.
         nodes: list[list[Any]] = [[self._first("FROM"), [1], [], []]]
-        nodes += [[self._statements[number], [], [number], [0]] for number in rounds.asked.values()]
+        nodes += [[self._statements[number], [], [number], [0]] for number in rounds.call_numbers.values()]
         nodes.append([self._first("SELECT"), [1], [], list(range(len(nodes)))])
         ends = {"$last": len(nodes) - 1}
         calls = rounds.calls_of_rows(self._start["frame_bytes"] // 4) or []
@@ -193,7 +193,7 @@ class _Run:
 
     def _ask(self, wanted: list[Wanted]) -> list[Any]:
         """Request all calls of a round from the host, and wait for all values."""
-        numbers = [self._link.open(self._message(one)) for one in wanted]
+        numbers = [self._link.open(self._message(call)) for call in wanted]
         self._link.flush()
         replies: dict[int, dict[str, Any]] = {}
         pending = dict(zip(numbers, wanted, strict=True))
@@ -208,7 +208,7 @@ class _Run:
                 self._settle(*following)
                 following = next(settled, None)
             self._link.flush()
-        return [self._value(replies[number], one) for number, one in pending.items()]
+        return [self._value(replies[number], call) for number, call in pending.items()]
 
     def _settle(self, number: int, wanted: Wanted) -> None:
         self._statements.append(self._plan.statement(wanted.site.clause))
@@ -224,15 +224,15 @@ class _Run:
     def _survey(self, wanted: list[Wanted]) -> list[Any]:
         """Report the calls of a round to the host, until the values of all of them have arrived."""
         self._begin_survey()
-        unknown = [one for one in wanted if one.text not in self._known]
-        numbers = [self._link.open({**self._message(one), "state": self._counts(one)}) for one in unknown]
+        unknown = [call for call in wanted if call.text not in self._known]
+        numbers = [self._link.open({**self._message(call), "state": self._counts(call)}) for call in unknown]
         later = sorted({self._plan.statement(site.clause) for site in self._plan.full.sites})
-        while any(one.text not in self._known for one in wanted):
+        while any(call.text not in self._known for call in wanted):
             skipped = [[statement, unknown[0].text] for statement in later]
             self._link.send({"type": "surveyed", "calls": numbers, "skipped": skipped})
             numbers = []
             self._hear_survey()
-        return [self._known[one.text] for one in wanted]
+        return [self._known[call.text] for call in wanted]
 
     def _counts(self, wanted: Wanted) -> dict[str, str]:
         """Return the number of rows that make a call, and the number of pairs of rows that a join compares by it."""
@@ -257,8 +257,8 @@ class _Run:
             self._hear_survey()
 
     def _hear_survey(self) -> None:
-        for told in self._link.receive().get("values", []):
-            self._known[told["text"]] = decode(told["reply"].get("value"))
+        for known_value in self._link.receive().get("values", []):
+            self._known[known_value["text"]] = decode(known_value["reply"].get("value"))
 
     def _end_survey(self) -> NoReturn:
         self._begin_survey()

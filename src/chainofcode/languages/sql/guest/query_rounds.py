@@ -53,7 +53,7 @@ class Rounds:
         self._kinds: dict[str, str] = {}
         self._wanted: dict[int, dict[Any, Wanted]] = {}
         self._is_limited = plan.limited is not None
-        self.asked: dict[tuple[str, Any], int] = {}  # calls that have a value, numbered
+        self.call_numbers: dict[tuple[str, Any], int] = {}  # calls that have a value, numbered
         self._is_optimistic = False
         self._names = engine_names(plan)
 
@@ -203,7 +203,7 @@ class Rounds:
         except QueryError:  # due to a column that only this form has
             return None
         inner = {site.function for site in form.sites if site.depth}
-        everywhere = {number for (function, _), number in self.asked.items() if function in inner}
+        everywhere = {number for (function, _), number in self.call_numbers.items() if function in inner}
         return [everywhere | self._calls_of(form, row) for row in rows[form.skipped :]]
 
     def _calls_of(self, form: Rewritten, row: Sequence[Any]) -> set[int]:
@@ -212,14 +212,14 @@ class Rounds:
         for number, count in form.columns:
             call = form.sites[number].function, key_of(row[place : place + count])
             place += count
-            if call in self.asked:
-                found.add(self.asked[call])
+            if call in self.call_numbers:
+                found.add(self.call_numbers[call])
         return found
 
     def _learn(self, wanted: Sequence[Wanted], values: Sequence[Any]) -> None:
-        for one, value in zip(wanted, values, strict=True):
-            self.asked.setdefault((one.site.function, one.key), len(self.asked))
-            self._values[one.site.function][one.key] = self._engine.value(plain(value))
+        for call, value in zip(wanted, values, strict=True):
+            self.call_numbers.setdefault((call.site.function, call.key), len(self.call_numbers))
+            self._values[call.site.function][call.key] = self._engine.value(plain(value))
 
 
 def engine_names(plan: QueryPlan) -> dict[str, str]:

@@ -65,6 +65,6 @@ function answered(value, source) {
   } catch (error) {
     if (!encoder.isTooLarge) throw error;
   }
-  const told = text === undefined ? `"type":${stringify(textOf(value))},"brief":${stringify(brief(value))}` : `"value":${text}`;
-  return `{"source":"${source}",${told}}`;
+  const fields = text === undefined ? `"type":${stringify(textOf(value))},"brief":${stringify(brief(value))}` : `"value":${text}`;
+  return `{"source":"${source}",${fields}}`;
 }

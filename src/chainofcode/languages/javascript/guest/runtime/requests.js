@@ -44,13 +44,13 @@ function messageOf(name, args, stack) {
 }
 
 function valueOf(reply) {
-  const told = parse(reply);
-  if (hasOwn(told, "error")) {
-    const error = new NativeError(told.error);
-    if (told.kind) defineProperty(error, "name", { __proto__: null, value: told.kind, configurable: true, writable: true });
+  const result = parse(reply);
+  if (hasOwn(result, "error")) {
+    const error = new NativeError(result.error);
+    if (result.kind) defineProperty(error, "name", { __proto__: null, value: result.kind, configurable: true, writable: true });
     throw error;
   }
-  return told.special ? revived(told.value) : told.value;
+  return result.special ? revived(result.value) : result.value;
 }
 
 function revived(value) {

@@ -38,10 +38,10 @@ class Choices:
             self._lineage.change_any(node)
             return
         for how, key in steps:
-            part, kept = step(value, how, view.key(how, key))
+            part, actual_key = step(value, how, view.key(how, key))
             if part is ABSENT:
                 return  # the lineage records everything reachable from here
-            if any(self._lineage.log_varies(log) for log in self._lineage.changes_of(value, kept)):
+            if any(self._lineage.log_varies(log) for log in self._lineage.changes_of(value, actual_key)):
                 self._lineage.change_any(node)  # another value might have stored any object there
                 return
             if how == "var" and self._varies(key, view):
@@ -89,11 +89,11 @@ class Choices:
             return False  # `self` is a new object
         if caller is None or depth > _MAX_CALLERS:
             return True
-        node, there = caller
+        node, caller_view = caller
         if node.statement is None:
             return node.varies
         value = view.value(name)
-        for path in self._flows.of[node.statement].handed:
-            if there.follow(path) is value:
-                return self._is_chosen(node, path[0], there, has_steps or bool(path[1]), depth + 1)
+        for path in self._flows.of[node.statement].call_paths:
+            if caller_view.follow(path) is value:
+                return self._is_chosen(node, path[0], caller_view, has_steps or bool(path[1]), depth + 1)
         return node.varies

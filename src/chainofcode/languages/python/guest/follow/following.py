@@ -270,7 +270,7 @@ class Following(Calls):
         self._ways_out(node, act, flow, view)
         for way in flow.jumps:
             act.may_leave(way, node.index)
-        self._tell_asker(act, node, view)
+        self._control_consumer(act, node, view)
         act.open = None
 
     def _turn(self, act: Activation, statement: int, flow: Flow, view: View) -> None:
@@ -295,7 +295,7 @@ class Following(Calls):
         act.turns[statement] = place + 1
         for name in flow.writes:
             self.lineage.bind(view.place(name), node.index)
-        self._tell_asker(act, node, view)
+        self._control_consumer(act, node, view)
         self._done(node)
         act.open = None
 
@@ -305,7 +305,7 @@ class Following(Calls):
             node = self._header(act, statement, flow, view)
             self.lineage.look(node, act.iterated.pop(statement, None))
             self.lineage.might(flow.region, node, view)
-            self._tell_asker(act, node, view)
+            self._control_consumer(act, node, view)
             self._done(node)
         elif flow.kind in WITH and act.open is not None and act.open.statement not in (None, statement):
             self._catch(act, statement, flow, view)
@@ -355,7 +355,7 @@ class Following(Calls):
             elif loop is not None:
                 self.lineage.might(self._flows.of[loop].region, node, view)
 
-    def _tell_asker(self, act: Activation, node: Node, view: View) -> None:
+    def _control_consumer(self, act: Activation, node: Node, view: View) -> None:
         """Make the consumer of a generator depend on this node, which decides whether the generator continues."""
         caller = self._current(view.frame.f_back) if act.code.co_flags & BY_TURNS else None
         if caller is not None:
@@ -365,9 +365,9 @@ class Following(Calls):
 
     def _finish(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
         if node.index + 1 != len(self.lineage.nodes):
-            for one in self._unfinished:  # its calls may have changed the objects it reads
-                if one.index >= node.index:
-                    self.lineage.look_again(one)
+            for unfinished in self._unfinished:  # its calls may have changed the objects it reads
+                if unfinished.index >= node.index:
+                    self.lineage.look_again(unfinished)
         for name in flow.writes:
             self.lineage.bind(view.place(name), node.index)
         for name in flow.perhaps:
@@ -394,7 +394,7 @@ class Following(Calls):
             self.lineage.store(node, path, part, view)
         for call in flow.calls:
             if self.lineage.call(node, call, view):
-                for path in call.handed if call.receiver is None else (call.receiver, *call.handed):
+                for path in call.arguments if call.receiver is None else (call.receiver, *call.arguments):
                     self._choices.change(node, path, view)
         if flow.is_loose:
             self.lineage.change(list(node.roots), node)
@@ -426,8 +426,8 @@ class Following(Calls):
             running = node if around is act else around.open
             statement = running.statement if running is not None else None
             for catcher in self._flows.of[statement].catchers if statement is not None else ():
-                there = View(frame, around.serial, self._names)
-                self.lineage.might(self._flows.of[catcher].region, node, there)
+                around_view = View(frame, around.serial, self._names)
+                self.lineage.might(self._flows.of[catcher].region, node, around_view)
                 around.may_leave(("catch", catcher), node.index)
 
     def _caller_of(self, view: View) -> tuple[Node, View] | None:

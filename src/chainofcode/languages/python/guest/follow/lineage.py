@@ -58,7 +58,7 @@ class ChangeLog:
         self.varies, self.seen = False, (0, 0)
 
 
-class Thing:
+class ObjectChanges:
     """The changes to one object: all of them, those under each key, and those under an unknown key.
 
     The object is kept alive so that its address is not reused. If the program could notice that, it is not kept alive,
@@ -153,7 +153,7 @@ class LineageGraph:
         self._names, self.holds = names, holds
         self.nodes: list[Node] = []
         self.logs: dict[Any, ChangeLog] = {}  # of names, by place
-        self._things: dict[int, Thing] = {}
+        self._object_changes: dict[int, ObjectChanges] = {}
         self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
         self._everything = ChangeLog()  # every node
         self._wild = ChangeLog()  # nodes that might have changed any object
@@ -188,11 +188,11 @@ class LineageGraph:
         self.read_name(node, view.place(name), parameters_of if name[0] == "l" else None)
         value = view.value(name)
         for how, key in steps:
-            part, kept = step(value, how, view.key(how, key))
+            part, actual_key = step(value, how, view.key(how, key))
             if part is ABSENT:
                 break
-            self.read_part(node, value, kept)
-            if kept != view.key(how, key):  # a negative index: it also depends on the length
+            self.read_part(node, value, actual_key)
+            if actual_key != view.key(how, key):  # a negative index: it also depends on the length
                 self._note_all(node, value)
             value = part
         self.look(node, value)
@@ -211,11 +211,11 @@ class LineageGraph:
         self.note(node, self._wild)
         if value is self._names:
             self.read_name(node, ("g", key), None)
-        thing = self._things.get(id(fields_of(value)))
-        if thing is not None:
-            self.note(node, thing.any)
-            if key in thing.keys:
-                self.note(node, thing.keys[key])
+        changes = self._object_changes.get(id(fields_of(value)))
+        if changes is not None:
+            self.note(node, changes.any)
+            if key in changes.keys:
+                self.note(node, changes.keys[key])
 
     def look(self, node: Node, value: Any) -> None:
         """Record that everything reachable from a value is read."""
@@ -224,12 +224,14 @@ class LineageGraph:
         node.roots.append(value)
         self.note(node, self._wild)
         lambdas: list[Any] = []
-        for held, is_closed in self._reachable(value, lambda one, code: self._look_in(node, one, code, lambdas)):
+        for held, is_closed in self._reachable(
+            value, lambda function, code: self._look_in(node, function, code, lambdas)
+        ):
             self._note_all(node, held)
             if is_closed:
                 self.set(held, ABSENT, node)
-        for one in lambdas:  # the code it is passed to may call it
-            self.change(held_by_lambda(one, self._names), node)
+        for function in lambdas:  # the code it is passed to may call it
+            self.change(held_by_lambda(function, self._names), node)
 
     def touch(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
         """Record that a key is looked up, which adds a missing key to a `defaultdict`."""
@@ -248,13 +250,13 @@ class LineageGraph:
         for place in node.places:
             self.note(node, self.logs[place])
         for value in node.roots:
-            for held, _ in self._reachable(value, lambda one, code: self._look_in(node, one, code, [])):
+            for held, _ in self._reachable(value, lambda function, code: self._look_in(node, function, code, [])):
                 self._note_all(node, held)
 
     def _note_all(self, node: Node, held: Any) -> None:
-        thing = self._things.get(id(fields_of(held)))
-        if thing is not None:
-            self.note(node, thing.all)
+        changes = self._object_changes.get(id(fields_of(held)))
+        if changes is not None:
+            self.note(node, changes.all)
         if held is self._names:
             for place, log in self.logs.items():
                 if place[0] == "g":
@@ -273,11 +275,11 @@ class LineageGraph:
         node.read[id(log)] = (log, len(log.sure), len(log.perhaps))
 
     def _reachable(
-        self, value: Any, tell: Callable[[Any, CodeType], None] = lambda value, code: None
+        self, value: Any, on_lambda: Callable[[Any, CodeType], None] = lambda value, code: None
     ) -> Iterator[tuple[Any, bool]]:
-        def counted(one: Any, code: CodeType) -> None:
+        def counted(function: Any, code: CodeType) -> None:
             self.work += 4
-            tell(one, code)
+            on_lambda(function, code)
 
         most = self.work + _MAX_LOOK
         for held, is_closed in reachable(value, self._names, counted):
@@ -316,41 +318,41 @@ class LineageGraph:
 
     def call(self, node: Node, call: Called, view: View) -> bool:
         """Record what a finished call may have changed, unless its own statements record it; False if nothing."""
-        if call.is_told:
+        if call.is_followed:
             return False
-        handed = [view.follow(path) for path in call.handed]
-        changed = handed
+        arguments = [view.follow(path) for path in call.arguments]
+        changed = arguments
         if call.is_super:
-            changed = changes_of_super(handed[0], call.method, handed[1:]) if handed else []
+            changed = changes_of_super(arguments[0], call.method, arguments[1:]) if arguments else []
         elif call.function is not None:
-            changed = changes_of_function(view.function(call.function), handed)
+            changed = changes_of_function(view.function(call.function), arguments)
         elif call.receiver is not None:
             receiver = view.follow(call.receiver)
             if call.method == "append" and type(receiver) is list:
                 self.set(receiver, len(receiver) - 1, node)
                 return True
-            changed = changes_of_method(receiver, call.method, handed)
+            changed = changes_of_method(receiver, call.method, arguments)
         self.change(changed, node)
         return bool(changed)
 
     def set(self, value: Any, key: Any, node: Node) -> None:
         """Record a change of an object, under a key or (ABSENT) an unknown one."""
-        thing = self._thing(value)
-        thing.all.sure.append(node.index)
+        changes = self._changes_to(value)
+        changes.all.sure.append(node.index)
         if key is ABSENT:
-            thing.any.sure.append(node.index)
+            changes.any.sure.append(node.index)
         else:
-            thing.keys[key] = ChangeLog(node.index)
+            changes.keys[key] = ChangeLog(node.index)
         if value is self._names:
             for text in [key] if type(key) is str else [name for name in self._names if type(name) is str]:
                 self.bind_too(("g", text), node.index)
 
-    def _thing(self, value: Any) -> Thing:
-        kept = fields_of(value)
-        thing = self._things.get(id(kept))
-        if thing is None:
-            thing = self._things[id(kept)] = Thing((value, kept) if self.holds else None)
-        return thing
+    def _changes_to(self, value: Any) -> ObjectChanges:
+        fields = fields_of(value)
+        changes = self._object_changes.get(id(fields))
+        if changes is None:
+            changes = self._object_changes[id(fields)] = ObjectChanges((value, fields) if self.holds else None)
+        return changes
 
     def change(self, values: Iterable[Any], node: Node) -> None:
         """Record that everything reachable from some values may have been changed."""
@@ -372,7 +374,7 @@ class LineageGraph:
             if name in region.objects or not can_change(value):
                 continue
             found = list(self._reachable(value))  # reading may change some of these
-            has_instances = any(is_own_class(type(one)) for one, _ in found)
+            has_instances = any(is_own_class(type(part)) for part, _ in found)
             opens = region.opens_all or (region.opens_instances and has_instances)
             for held, is_closed in found:
                 if opens or is_closed or type(held) is defaultdict:
@@ -385,9 +387,9 @@ class LineageGraph:
 
     def might_set(self, held: Any, node: Node) -> None:
         """Record that a node might have changed an object, under any key."""
-        thing = self._thing(held)
-        thing.all.perhaps.append(node.index)
-        thing.any.perhaps.append(node.index)
+        changes = self._changes_to(held)
+        changes.all.perhaps.append(node.index)
+        changes.any.perhaps.append(node.index)
         if held is self._names:
             for place, log in self.logs.items():
                 if place[0] == "g":
@@ -419,10 +421,10 @@ class LineageGraph:
 
     def changes_of(self, value: Any, key: Any) -> list[ChangeLog]:
         """Return the logs of changes to an object under a key or an unknown key."""
-        thing = self._things.get(id(fields_of(value)))
-        if thing is None:
+        changes = self._object_changes.get(id(fields_of(value)))
+        if changes is None:
             return []
-        return [thing.any, thing.keys[key]] if key in thing.keys else [thing.any]
+        return [changes.any, changes.keys[key]] if key in changes.keys else [changes.any]
 
     def change_any(self, node: Node) -> None:
         """Record that a node might have changed any object."""
@@ -430,7 +432,7 @@ class LineageGraph:
 
     # --- the graph --------------------------------------------------------------------------------------------
 
-    def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
+    def as_data(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
         """Return the graph as data, with a final node for each of the module's names and each entry of `ends`."""
         sinks: dict[str, int] = {}
         for name, value in [*((name, self._names[name]) for name in self._sinks(bool(always))), *ends.items()]:
@@ -440,11 +442,11 @@ class LineageGraph:
             self.look(node, value if not always else None)
             sinks[clean(name, 200)] = node.index
         logs: dict[int, int] = {}
-        told: list[list[Any]] = []
-        nodes = [self._told(node, logs, told) for node in self.nodes]
+        log_data: list[list[Any]] = []
+        nodes = [self._node_data(node, logs, log_data) for node in self.nodes]
         return {
             "nodes": nodes,
-            "logs": told,
+            "logs": log_data,
             "ends": sinks,
             "inputs": {clean(name, 200): index for name, index in self._inputs.items()},
             "guards": self.guards,
@@ -458,7 +460,7 @@ class LineageGraph:
         names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]
         return [*names, "answer"] if "answer" in self._names else names
 
-    def _told(self, node: Node, logs: dict[int, int], told: list[list[Any]]) -> list[Any]:
+    def _node_data(self, node: Node, logs: dict[int, int], log_data: list[list[Any]]) -> list[Any]:
         data, control, read = set(node.data), set(node.control), []
         for log, sure, perhaps in node.read.values():
             if sure + perhaps <= _INLINE:
@@ -466,8 +468,8 @@ class LineageGraph:
                 control.update(log.perhaps[:perhaps])
                 continue
             if id(log) not in logs:
-                logs[id(log)] = len(told)
-                told.append([log.sure, log.perhaps])
+                logs[id(log)] = len(log_data)
+                log_data.append([log.sure, log.perhaps])
             read.append([logs[id(log)], sure, perhaps])
         statement = -1 if node.statement is None else node.statement
         own = node.index

@@ -50,7 +50,7 @@ _own_classes: dict[int, tuple[type, bool]] = {}  # by id: a metaclass may define
 
 
 def reachable(
-    value: Any, names: dict[str, Any], tell: Callable[[Any, CodeType], None] = lambda value, code: None
+    value: Any, names: dict[str, Any], on_lambda: Callable[[Any, CodeType], None] = lambda value, code: None
 ) -> Iterator[tuple[Any, bool]]:
     """Yield every mutable object that is reachable from a value, and whether it is closed.
 
@@ -74,7 +74,7 @@ def reachable(
             continue
         code = _code_of(current)
         if code is not None and is_lambda(code):
-            tell(current, code)
+            on_lambda(current, code)
         is_closed, held = _inside(current, kind, names)
         if is_closed is not None:
             yield current, is_closed
@@ -112,8 +112,10 @@ def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None,
         return False, [*filter(is_own_class, _mro(value)[1:]), *_changing(_namespace(value).values())]
     if is_own_class(kind):
         return False, [kind, *_changing(gc.get_referents(value))]
-    is_ours = _top(_namespace(kind).get("__module__")) == _top(__name__)  # it refers to no object of the program
-    if is_ours or kind is FrameType or kind is TracebackType:
+    is_guest_object = _top(_namespace(kind).get("__module__")) == _top(
+        __name__
+    )  # it refers to no object of the program
+    if is_guest_object or kind is FrameType or kind is TracebackType:
         return True, []
     parts = gc.get_referents(value)
     held = [part for part in parts if not issubclass(type(part), (type, ModuleType)) and part is not names]
@@ -154,8 +156,8 @@ def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
         known = names.get(text, ABSENT)
         if text in CONTAINER_MUTATORS or (known is ABSENT and text in MUTATING_BUILTINS):
             return True
-        is_told = type(known) in CONTAINERS | {FunctionType, ModuleType} or issubclass(type(known), type)
-        if can_change(known) and not is_told:
+        is_known_kind = type(known) in CONTAINERS | {FunctionType, ModuleType} or issubclass(type(known), type)
+        if can_change(known) and not is_known_kind:
             return True
     return _names_in[id(code)][2]
 
@@ -267,22 +269,22 @@ def stored_key(value: Any, how: str, key: Any) -> Any:
 # --- what calls change --------------------------------------------------------------------------------------------
 
 
-def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
+def changes_of_function(function: Any, arguments: list[Any]) -> list[Any]:
     """Return the objects that a call may change, apart from changes that the function's own statements record."""
     kind = type(function)
     if kind is FunctionType:
-        return [function, *handed] if _may_change_arguments(function) else []
+        return [function, *arguments] if _may_change_arguments(function) else []
     if kind is MethodType:
-        return changes_of_function(function.__func__, [function.__self__, *handed])
+        return changes_of_function(function.__func__, [function.__self__, *arguments])
     if issubclass(kind, type) or kind is Hole:
         return []  # it may keep its arguments, but does not change them
     if kind is not BuiltinFunctionType:
-        return [function, *handed]
+        return [function, *arguments]
     owner = function.__self__
     if owner is not None and type(owner) is not ModuleType:
-        return [owner] if type(owner) in CONTAINERS else [owner, *handed]
+        return [owner] if type(owner) in CONTAINERS else [owner, *arguments]
     is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in MUTATING_BUILTINS
-    return handed if is_changing else []
+    return arguments if is_changing else []
 
 
 def _may_change_arguments(function: FunctionType) -> bool:
@@ -295,7 +297,7 @@ def _may_change_arguments(function: FunctionType) -> bool:
     return _may_change(function.__module__)
 
 
-def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
+def changes_of_method(receiver: Any, method: str, arguments: list[Any]) -> list[Any]:
     """Return the same for a method. A plain container's own method changes only the container."""
     kind = type(receiver)
     if kind in UNCHANGING:
@@ -303,23 +305,23 @@ def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any
     if kind in CONTAINERS:
         return [receiver] if method not in PURE_METHODS else []
     if kind is ModuleType:
-        return changes_of_function(vars(receiver).get(method), handed)
+        return changes_of_function(vars(receiver).get(method), arguments)
     owner = receiver if issubclass(kind, type) else kind
     if is_own_class(owner):
         for base in _mro(owner):
             found = _namespace(base).get(method)
             if found is not None:
-                return [] if _is_told(found) else [receiver, *handed]
-    return [receiver, *handed]
+                return [] if _is_followed(found) else [receiver, *arguments]
+    return [receiver, *arguments]
 
 
-def changes_of_super(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
+def changes_of_super(receiver: Any, method: str, arguments: list[Any]) -> list[Any]:
     """Return the same for a method of `super()`. Methods of the program's own classes record their changes."""
     bases = [base for base in _mro(type(receiver)) if base is not object and not is_own_class(base)]
-    return [receiver, *handed] if any(method in _namespace(base) for base in bases) else []
+    return [receiver, *arguments] if any(method in _namespace(base) for base in bases) else []
 
 
-def _is_told(found: Any) -> bool:
+def _is_followed(found: Any) -> bool:
     if type(found) in (staticmethod, classmethod):
         found = found.__func__
     return type(found) is FunctionType and found.__code__.co_filename == FILENAME and not is_lambda(found.__code__)

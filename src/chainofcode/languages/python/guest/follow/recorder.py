@@ -90,7 +90,7 @@ class Recorder(Following):
             case "after" if flow.kind in WITH:
                 self._decide(self._header(act, mark.statement, flow, view), act, flow, view)
 
-    def told(self, statement: int, visit: int, frame: FrameType | None) -> None:
+    def recorded(self, statement: int, visit: int, frame: FrameType | None) -> None:
         """Record that a visit of a statement became a step of the trace."""
         if statement in self._listed:
             self._listed[statement].visits.append(visit)
@@ -144,9 +144,9 @@ class Recorder(Following):
     def _graph(self, ends: dict[str, Any]) -> dict[str, Any]:
         failed = [node.index for node in self._unfinished]
         if self._lost is None:
-            return {**self.lineage.told(ends, failed, []), "works": self._flows.works}
+            return {**self.lineage.as_data(ends, failed, []), "works": self._flows.works}
         self._lost.whole, self._lost.data = list(range(len(self._flows.of))), list(range(len(self.lineage.nodes)))
-        graph = self.lineage.told(ends, [*failed, self._lost.index], [self._lost.index])
+        graph = self.lineage.as_data(ends, [*failed, self._lost.index], [self._lost.index])
         return {**graph, "works": self._flows.works}
 
     # --- loops that run very often ----------------------------------------------------------------------------
@@ -159,7 +159,7 @@ class Recorder(Following):
         flow = self._flows.of[statement]
         node = self._new(statement)
         inside = range(statement, self._flows.ends[statement])
-        node.whole = [n for n, one in enumerate(self._flows.of) if n in inside or one.function >= 0]
+        node.whole = [n for n, flow_inside in enumerate(self._flows.of) if n in inside or flow_inside.function >= 0]
         self._control(node, act, flow, self._current(frame.f_back))
         if flow.region.is_dynamic:
             self.lineage.barrier(node)
@@ -169,7 +169,7 @@ class Recorder(Following):
                 if name[0] != "l" or number in inside:
                     self.lineage.read(node, (name, ()), view, act.caller)
         act.latest[statement] = node.index
-        around = {one.function for _, one in self._under_way(frame.f_back)}
+        around = {activation.function for _, activation in self._under_way(frame.f_back)}
         self._coarse = Coarse(node, act, frame, inside, around)
 
     def _end_coarse(self, coarse: Coarse, frame: FrameType | None) -> None:
@@ -178,9 +178,9 @@ class Recorder(Following):
             self.lineage.barrier(node)
         self._change_all(node, act)
         act.open = None
-        for one in self._activations.values():
-            if one.code.co_flags & BY_TURNS:  # it may have run meanwhile
-                one.yielded = node.index
+        for activation in self._activations.values():
+            if activation.code.co_flags & BY_TURNS:  # it may have run meanwhile
+                activation.yielded = node.index
         caller = self._current(frame) if frame is not None and coarse.is_below(frame) else None
         if caller is not None:  # it has left its function, too
             caller.data.append(node.index)

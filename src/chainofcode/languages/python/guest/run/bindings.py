@@ -57,9 +57,9 @@ class Bindings:
         requests: Requests | Foresight,
         *,
         after_import: Callable[[], None],
-        tells_state: bool,
+        with_state: bool,
     ) -> None:
-        self._requests, self._tells_state = requests, tells_state
+        self._requests, self._with_state = requests, with_state
         self._keys: dict[Any, str] = {}  # calls with simple arguments → their keys
         self.recorder: Recorder | None = None  # records provenance, if requested
         self._link, self._found, self._lowered, self._places = link, program.found, program.lowered, places
@@ -107,10 +107,10 @@ class Bindings:
             if key is None:
                 key, message = self._called(name, args, kwargs, statement)
 
-            def tell() -> dict[str, Any]:
+            def make_message() -> dict[str, Any]:
                 return message if message is not None else self._called(name, args, kwargs, statement)[1]
 
-            return self._requests.reach(key, statement, tell)
+            return self._requests.reach(key, statement, make_message)
 
     def _called(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int
@@ -127,9 +127,9 @@ class Bindings:
             if parts is None:
                 return identity(value)
             depth += 1
-            told = encode(parts, brief=brief)
+            encoded = encode(parts, brief=brief)
             depth -= 1
-            return told
+            return encoded
 
         def brief(value: object) -> str:
             nonlocal left
@@ -192,7 +192,7 @@ class Bindings:
             return changes
 
     def _state(self, frame: FrameType | None, statement: int) -> dict[str, Any]:
-        if not self._tells_state:
+        if not self._with_state:
             return {}
         line = self._statement_text(statement).partition("\n")[0]
         return {"state": state(frame, dict.fromkeys(_WORD.findall(line)), ("question",))}

@@ -13,7 +13,7 @@ from types import FrameType, FunctionType, GetSetDescriptorType, ModuleType
 from .....values.arrays import class_in, holds_plain_data
 from .....values.codec import Record, brief, type_name
 from ....guest.link import clean
-from ..recursion import is_ours
+from ..recursion import is_guest_error
 from ..shadow.promises import is_promise
 from .holes import Hole
 from .places import CO_OPTIMIZED
@@ -27,25 +27,25 @@ MAX_VALUE_CHARS = 400
 MAX_STATE_CHARS = 3000
 _MAX_ITEMS = 10  # of a list whose items are shown with their fields
 _TABLES = (("numpy", "ndarray"), ("pandas", "DataFrame"), ("pandas", "Series"))
-_UNTOLD = (ModuleType, FunctionType, type(len), type, Hole)
+_HIDDEN_TYPES = (ModuleType, FunctionType, type(len), type, Hole)
 
 
 def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[str]) -> dict[str, str]:
     """Return the visible names with their values as text, up to a total length."""
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     if frame is None:
-        return told
+        return texts
     seen = _in_sight(frame)
     left = MAX_STATE_CHARS
     for name in dict.fromkeys([*filter(seen.__contains__, reads), *seen]):
         value = seen[name]
-        if name in hidden or name.startswith(("__", "$")) or _says_nothing(value):
+        if name in hidden or name.startswith(("__", "$")) or _is_hidden(value):
             continue
-        told[name] = clean(_told(value), MAX_VALUE_CHARS + 100)
-        left -= len(name) + len(told[name])
+        texts[name] = clean(_text(value), MAX_VALUE_CHARS + 100)
+        left -= len(name) + len(texts[name])
         if left < 0:
             break
-    return told
+    return texts
 
 
 def _in_sight(frame: FrameType) -> dict[str, Any]:
@@ -57,17 +57,17 @@ def _in_sight(frame: FrameType) -> dict[str, Any]:
     return {**seen, **own}
 
 
-def _told(value: Any) -> str:
+def _text(value: Any) -> str:
     try:
         return readable(value)
     except Exception as error:
-        if not is_ours(error):
+        if not is_guest_error(error):
             raise
         return f"<{type_name(value)}>"
 
 
-def _says_nothing(value: object) -> bool:
-    return issubclass(type(value), _UNTOLD) or is_promise(value)
+def _is_hidden(value: object) -> bool:
+    return issubclass(type(value), _HIDDEN_TYPES) or is_promise(value)
 
 
 def readable(value: Any) -> str:
@@ -78,11 +78,11 @@ def readable(value: Any) -> str:
     if kind is list or kind is tuple:
         items = tuple(islice(value, _MAX_ITEMS + 1))
         if len(items) <= _MAX_ITEMS and any(_fields(item) is not None for item in items):
-            return f"[{', '.join(_one(item) for item in items)}]"[:MAX_VALUE_CHARS]
-    return _one(value)
+            return f"[{', '.join(_with_fields(item) for item in items)}]"[:MAX_VALUE_CHARS]
+    return _with_fields(value)
 
 
-def _one(value: Any) -> str:
+def _with_fields(value: Any) -> str:
     fields = _fields(value)
     if fields is None:
         return brief(value, MAX_VALUE_CHARS)

@@ -23,7 +23,7 @@ from ....guest.link import GuestLink, clean
 from ...compiler.library import LOCALS_READERS
 from ...compiler.lower import Lowered
 from ...compiler.marks import Mark
-from ..recursion import headroom, is_ours
+from ..recursion import headroom, is_guest_error
 from .checkpoints import Jumps, Switches, nested, tried_from_the_start
 from .places import CO_OPTIMIZED, Places, keeps_cells, program_frame
 
@@ -164,7 +164,7 @@ class Watcher:
             with headroom():
                 return record(place, frame, value)
         except Exception as error:
-            if not is_ours(error):
+            if not is_guest_error(error):
                 raise
             return True
         finally:
@@ -178,17 +178,17 @@ class Watcher:
         for index in self._checkpoints[checkpoint]:
             mark = self._marks[index]
             if self.recorder is not None:
-                is_needed |= self._tell(self.recorder.hear, mark, frame)
+                is_needed |= self._call_recorder(self.recorder.hear, mark, frame)
             if mark.phase not in ("start", "enter", "leave"):
                 is_needed |= self._note(index, mark, look, returned)
         return is_needed
 
-    def _tell(self, heard: Callable[..., Any], *facts: Any) -> Any:
+    def _call_recorder(self, method: Callable[..., Any], *facts: Any) -> Any:
         """Call the recorder. If it fails, it stops following the run."""
         try:
-            return heard(*facts)
+            return method(*facts)
         except Exception as error:
-            if not is_ours(error) or self.recorder is None:
+            if not is_guest_error(error) or self.recorder is None:
                 raise
             self.recorder.lose()
             return False
@@ -217,7 +217,7 @@ class Watcher:
         self._chars += len(outcome or "") + sum(len(name) + len(text or "") for name, text in delta.items())
         visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
         if self.recorder is not None:
-            self._tell(self.recorder.told, statement, visit, frame)
+            self._call_recorder(self.recorder.recorded, statement, visit, frame)
         step: dict[str, Any] = {"statement": statement, "visit": visit}
         if delta:
             step["delta"] = {clean(name, 200): text and clean(text, 400) for name, text in delta.items()}
@@ -250,7 +250,7 @@ class Watcher:
             return
         with self._lock:
             if self.recorder is not None:
-                self._tell(self.recorder.printed, text)
+                self._call_recorder(self.recorder.printed, text)
             self._printed += text
             lines = (self._open_line + text).split("\n")
             self._open_line = lines.pop()[-100_000:]

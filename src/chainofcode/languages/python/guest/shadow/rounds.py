@@ -58,15 +58,17 @@ class Foresight:
         self.waiting: dict[int, str] = {}  # statements, and the calls whose values they wait for
         self._new = self._unsent = 0
 
-    def learn(self, told: dict[str, Any]) -> None:
+    def learn(self, known_value: dict[str, Any]) -> None:
         """Take a value from the host."""
-        if told["kind"] == "statement":
-            key = _statement_key(told["statement"])
-        elif told["known_by"] is not None:
-            key = self._link.text([told["text"], told["args"], told["kwargs"], told["known_by"]])
+        if known_value["kind"] == "statement":
+            key = _statement_key(known_value["statement"])
+        elif known_value["known_by"] is not None:
+            key = self._link.text(
+                [known_value["text"], known_value["args"], known_value["kwargs"], known_value["known_by"]]
+            )
         else:
-            key = told["text"]
-        self._replies.setdefault(key, []).append(told["reply"])
+            key = known_value["text"]
+        self._replies.setdefault(key, []).append(known_value["reply"])
 
     def look_at(self, value: object, statement: int) -> None:
         """Reject an argument that is a promise: the result of the call is unknown, too."""
@@ -79,7 +81,7 @@ class Foresight:
         if len(self.waiting) < MAX_WAITING:
             self.waiting.setdefault(statement, origin)
 
-    def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> Any:
+    def reach(self, key: str | None, statement: int, make_message: Callable[[], dict[str, Any]]) -> Any:
         """Return the value of a call, or a promise."""
         if key is not None and key not in self._replies and key in self._reported:
             number, origin = self._reported[key]
@@ -88,13 +90,13 @@ class Foresight:
         message: dict[str, Any] | None = None
         known = key
         if known is None:
-            message = tell()
+            message = make_message()
             known = str(message["text"])
         replies = self._replies.get(known, ())
         reply = self._next_reply(known, replies)
         if reply is not None:
             return given(reply)
-        message = message or tell()
+        message = message or make_message()
         origin = clean(message["text"], _MAX_ORIGIN_CHARS)
         if key is None or replies or message["name"] in self._tools:
             self.note(statement, origin)  # requested only when the program makes the call
@@ -151,8 +153,8 @@ class Shadow:
     def run(self) -> NoReturn:
         self._enter_world()
         while True:
-            for told in self._link.receive()["values"]:  # a survey
-                self._foresight.learn(told)
+            for known_value in self._link.receive()["values"]:  # a survey
+                self._foresight.learn(known_value)
             error = self._round()
             met, waiting = list(self._foresight.met), list(self._foresight.waiting.items())
             self._link.send({"type": "surveyed", "calls": met, "skipped": waiting, "error": error})
@@ -192,9 +194,9 @@ class Shadow:
         return None
 
     def _builtins(self) -> ModuleType:
-        told = self._start["with_state"]
+        with_state = self._start["with_state"]
         bindings = Bindings(
-            self._link, self._program, self._places, self._foresight, after_import=self._settle, tells_state=told
+            self._link, self._program, self._places, self._foresight, after_import=self._settle, with_state=with_state
         )
         bindings.builtins.__dict__.update(
             {

@@ -1,0 +1,77 @@
+"""The progress of a download: bytes, speed and time left."""
+
+from __future__ import annotations
+
+import pytest
+
+from chainofcode.cli.progress import ProgressBar, in_time
+
+MB = 1_000_000
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def shown(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().err.splitlines()
+
+
+def test_speed_and_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    bar = ProgressBar("weights", clock)
+    for clock.seconds, done in ((0.0, 0), (5.0, 100), (10.0, 200), (15.0, 300), (20.0, 500), (25.0, 1000)):
+        bar(done * MB, 1000 * MB, "the hub")
+    assert shown(capsys) == [
+        "weights: 0 of 1,000 MB from the hub",
+        "weights: 200 of 1,000 MB from the hub, 20.0 MB/s, 40 s left",
+        "weights: 500 of 1,000 MB from the hub, 30.0 MB/s, 17 s left",
+        "weights: 1,000 of 1,000 MB from the hub",
+    ]
+
+
+def test_speed_counts_no_bytes_of_an_earlier_download_or_source(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    bar = ProgressBar("weights", clock)
+    for clock.seconds, done, source in (
+        (0, 900, "the hub"),
+        (1, 910, "the hub"),
+        (2, 0, "the index"),
+        (12, 20, "the index"),
+    ):
+        bar(done * MB, 1000 * MB, source)
+    assert shown(capsys) == [
+        "weights: 900 of 1,000 MB from the hub",
+        "weights: 20 of 1,000 MB from the index, 2.0 MB/s, 8 min 10 s left",
+    ]
+
+
+def test_stalled_download_has_no_time_left(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    bar = ProgressBar("weights", clock)
+    for clock.seconds in (0, 10, 20):
+        bar(5 * MB, 1000 * MB, "the hub")
+    assert shown(capsys) == ["weights: 5 of 1,000 MB from the hub"] * 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert in_time(seconds) == text
+
+
+def test_live_display_shows_the_progress_of_a_download() -> None:
+    clock = Clock()
+    bar = ProgressBar("weights", clock)
+    bar.text(0, 100 * MB, "the hub")
+    clock.seconds = 2.0
+    assert bar.text(50 * MB, 100 * MB, "the hub") == (
+        "weights ██████████░░░░░░░░░░ 50 of 100 MB from the hub, 25.0 MB/s, 2 s left"
+    )
