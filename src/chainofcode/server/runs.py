@@ -329,10 +329,8 @@ class Runs:
         run = self._active[id].run if id in self._active else self._unsaved.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(
-        self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
-    ) -> list[RunRecord]:
-        kept = await self._store.runs(owner, limit, before, run_filter)
+    async def listed(self, owner: str, limit: int, before: str | None, chosen: RunFilter = ANY_RUN) -> list[RunRecord]:
+        kept = await self._store.runs(owner, limit, before, chosen)
         return [self._newest(run.id, owner) or run for run in kept]
 
     async def remove(self, run: RunRecord) -> None:
