@@ -114,7 +114,7 @@ def test_failure_names_cause_and_line(tmp_path: Path) -> None:
         (["ask", "What?", "--model", "local:/nowhere.gguf"], "no model file"),
         (["ask", "What?", "--model", "scripted:/nowhere"], "cannot read /nowhere"),
         (["ask", "What?", "--shots", "-1", "--model", "scripted:x"], "--shots must be 0 or more"),
-        (["ask", "What?", "--budget", "hugs=3", "--model", "scripted:README.md"], "--budget takes"),
+        (["ask", "What?", "--budget", "hugs=3", "--model", "scripted:README.md"], "--budget must be"),
         (["eval", "nonsense"], "a suite is one of"),
         (["eval", "README.md"], "line 1: not a sample"),
         (["eval", "questions", "--split", "nonsense"], "no samples in split 'nonsense'"),

@@ -65,8 +65,8 @@ def test_json_and_traces(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("/trace t.jsonl", "there is no answer yet, so there is no trace to write"),
-        ("/trace", "unknown command '/trace'; /help lists the commands"),
-        ("/nothing", "'/nothing' is unknown"),
+        ("/trace", "/trace needs the name of a file, as in /trace run.jsonl"),
+        ("/nothing", "unknown command '/nothing'"),
         ("/trace 'x", "a quotation mark is not closed"),
         ("/help", "/new          forget the conversation"),
         ("x" * 100_001, "the question has 100,001 characters; 100,000 are allowed"),

@@ -55,7 +55,8 @@ def test_cases_have_the_same_steps_and_answers(remote: RemoteSandbox) -> None:
     with Jail() as jail:
         for case in part(HOLES, 20):
             table = Table.of_records(case["calls"], case["id"])
-            here, there = (run(case["program"], table, sandbox=place) for place in (jail, remote))
+            question = case.get("question")
+            here, there = (run(case["program"], table, question=question, sandbox=place) for place in (jail, remote))
             assert there.trace.answer.text == case["expect"], case["id"]
             assert steps(here) == steps(there), case["id"]
 

@@ -212,7 +212,7 @@ def test_only_recorded_programs_that_state_their_answer_are_flagged(sandbox: San
     for case in part(records("cases/recorded.jsonl"), 12):
         found = asyncio.run(check(case))
         is_stated = (
-            any(line.startswith("ans = ") for line in case["program"].splitlines())
+            any(line.strip().startswith("ans = ") for line in case["program"].splitlines())
             and "answer = ans" in case["program"]
         )
         assert not found.flags or (found.origin == "constant" and is_stated), (case["id"], found.flags)
