@@ -88,6 +88,7 @@ def test_a_large_result_takes_linear_time() -> None:
     assert large < 7 * small + 0.05
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("kind", ["blank", "logs", "sampling"])
 def test_flood_of_messages_is_throttled(kind: str) -> None:
     with mcp_tools([f"{ROGUE} {kind}"], seconds=1) as (tool,):
