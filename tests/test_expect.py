@@ -59,6 +59,7 @@ CASES = [
     ("k = f(1)\nif k == 'unknown': x = 0\nelse: x = k + 1", "number | Literal['unknown']"),
     ("c = f(1)\nif c != 'a' and c != 'b': x = c", "Literal['a', 'b'] | str"),
     ("xs = ['a', 'b']\nx = xs[f(1)]", "int"),
+    ("xs = ['a', 'b']\nx = xs[: f(1)]", "int"),
     # optional values
     ("x = f(1)\ny = x.upper() if x is not None else 'none'", "str | None"),
     ("x = f(1)\nif x is None or x > 5: pass", "number | None"),
@@ -68,6 +69,11 @@ CASES = [
     ("d = f(1)\nfor k in d: print(k, d.get(k), d.items())", "dict"),
     # lists, records, dates, text
     ("for x in f(1): pass", "list"),
+    ("for x in f(1)[:2]: pass", "list"),
+    ("x = f(1)[1:].upper()", "str"),
+    ("xs = [f(y) for y in [1]]\nfor x in xs[:2]: print(x.upper())", "str"),
+    ("xs = []\nxs.append(f(1))\nfor x in xs[:2]: print(x + 1)", "number"),
+    ("xs = [f(y) for y in [1]]\nn = sum(xs[1:])", "number"),
     ("x = ', '.join(f(1))", "list[str]"),
     ("a, b = f(1)", "tuple[Any, Any]"),
     ("x = f(1)['name']", "{'name': Any}"),

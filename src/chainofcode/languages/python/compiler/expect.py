@@ -176,6 +176,8 @@ class _Reader:
                 return self._annotation(annotation)
             case ast.FormattedValue():
                 return formatted(parent)
+            case ast.Slice():
+                return "int"
         return ""
 
     def _in_Match(self, parent: ast.Match, node: ast.expr, hops: int) -> str:
@@ -252,6 +254,8 @@ class _Reader:
             if isinstance(held, (ast.List, ast.Tuple)):
                 return "int"
             return literals(self._looks.literals(held), False) if isinstance(held, ast.Dict) else ""
+        if isinstance(subscript.slice, ast.Slice):
+            return self._used(subscript, hops)
         if isinstance(subscript.slice, ast.Constant) and isinstance(subscript.slice.value, str):
             return self._field(subscript, subscript.slice.value, hops)
         return ""
@@ -325,6 +329,8 @@ class _Reader:
                 return self._of_name(parent.target, hops + 1) if isinstance(parent.target, ast.Name) else ""
             case ast.Attribute():
                 return self._element_of_method(parent, hops)
+            case ast.Subscript(slice=ast.Slice()):
+                return self._element(parent, hops)
             case ast.Subscript() if parent.value is container:
                 return self._used(parent, hops + 1)
             case ast.Compare(left=ast.Constant(value=value), ops=[ast.In() | ast.NotIn(), *_]):
