@@ -20,6 +20,7 @@ from chainofcode import Answer, Completion, Limits, LMError, Message, Program, S
 from chainofcode.emulator.table import normal_text
 from chainofcode.evals import is_same
 from chainofcode.lm import Around
+from chainofcode.lm.deadline import not_counted
 from chainofcode.methods import METHODS, asolve, compose
 from chainofcode.methods.multiple_choice import chosen, options_in
 from chainofcode.methods.prompting import answer_in
@@ -482,6 +483,21 @@ def test_method_that_takes_too_long_leads_to_the_quickest_one(is_slow_to_write: 
 
 def test_time_limit_without_a_fallback_ends_the_run() -> None:
     result = solve("How heavy?", model(HOLE), emulator=never, method=compose("coc", seconds=0.5))
+    assert outcomes(result) == [("limit:method", "")]
+
+
+async def after_a_wait(pause: Any) -> Any:
+    with not_counted():
+        await asyncio.sleep(1.5)
+    return 7 if pause.name == "weight" else await never(pause)
+
+
+def test_time_limit_does_not_count_waiting_for_a_person_or_a_download() -> None:
+    two = "```python\nanswer = weight('stone') + weight('feather')\n```"
+    result = solve("How heavy?", model(two), emulator=after_a_wait, method=compose("coc", seconds=1))
+    assert result.answer == 14
+    slow = "```python\nanswer = weight('stone') + price('stone')\n```"
+    result = solve("How dear?", model(slow), emulator=after_a_wait, method=compose("coc", seconds=1))
     assert outcomes(result) == [("limit:method", "")]
 
 

@@ -15,6 +15,7 @@ import msgspec
 from ..emulator.common_values import SharedValues
 from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Around, Completion, Message
+from ..lm.deadline import Deadline
 from ..program import Program
 from ..reasons import Reason
 from ..sandbox import Sandbox
@@ -98,23 +99,21 @@ def timed(name: str, method: Method, seconds: float) -> Method:
     """End a method after this time. What it did until then stays in the trace."""
 
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
-        deadline: float | None = asyncio.get_running_loop().time() + seconds
+        deadline = Deadline(seconds)
         async with contextlib.aclosing(cast(AsyncGenerator[Event], method(inquiry))) as events:
             while True:
                 try:
-                    async with asyncio.timeout_at(deadline) as waiting:
-                        event = await anext(events, None)
+                    event = await deadline.limit(anext(events, None))
                 except (TimeoutError, asyncio.CancelledError):
                     task = asyncio.current_task()
-                    if not (deadline is None or waiting.expired()) or (task is not None and task.cancelling()):
+                    if not deadline.has_passed or (task is not None and task.cancelling()):
                         raise
                     event = None
-                if event is None and (deadline is None or waiting.expired()):
+                if event is None and deadline.has_passed:
                     yield failed(Reason.METHOD_LIMIT, f"{name} took over {seconds:g} seconds")
                 if event is None:
                     return
-                yield event
-                deadline = None if waiting.expired() else deadline  # cancelled: it still reports its requests
+                yield event  # after the deadline: the cancelled method still reports its requests
 
     return checked
 
