@@ -52,6 +52,19 @@ def test_speed_counts_no_bytes_of_an_earlier_download_or_source(capsys: pytest.C
     ]
 
 
+def test_speed_of_a_download_that_arrives_in_large_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    bar = ProgressBar("weights", clock)
+    for clock.seconds, done in ((0, 0), (50, 100), (100, 200), (200, 300)):
+        bar(done * MB, 1000 * MB, "the index")
+    assert shown(capsys) == [
+        "weights: 0 of 1,000 MB from the index",
+        "weights: 100 of 1,000 MB from the index, 2.0 MB/s, 7 min 30 s left",
+        "weights: 200 of 1,000 MB from the index, 2.0 MB/s, 6 min 40 s left",
+        "weights: 300 of 1,000 MB from the index, 1.0 MB/s, 11 min 40 s left",
+    ]
+
+
 def test_stalled_download_has_no_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     bar = ProgressBar("weights", clock)

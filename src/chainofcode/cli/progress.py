@@ -11,7 +11,7 @@ from .terminal import note, overwrite_line, write_lines
 
 _BAR = 20
 _SILENCE_SECONDS = 10  # between lines, without a terminal
-_SPEED_SECONDS = 10  # over which the speed is the mean
+_SPEED_SECONDS = 10  # over which the speed is the mean, or longer if the bytes arrive in large parts
 
 
 class BatchProgress:
@@ -62,7 +62,7 @@ class ProgressBar:
         if self._recent and done < self._recent[-1][1]:  # another source starts again
             self._recent.clear()
         self._recent.append((now, done))
-        while now - self._recent[0][0] > _SPEED_SECONDS:
+        while len(self._recent) > 2 and now - self._recent[1][0] >= _SPEED_SECONDS:
             self._recent.popleft()
 
     def _numbers(self, done: int, total: int, source: str) -> str:
