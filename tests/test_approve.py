@@ -123,8 +123,8 @@ def test_ask(shop: Path) -> None:
 # --- a terminal ---------------------------------------------------------------------------------------------------
 
 
-def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]]) -> tuple[int, str]:
-    """Run in a pseudo-terminal, typing each text at its prompt; return the exit code and the output."""
+def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]], seconds: float = 0.3) -> tuple[int, str]:
+    """Run in a pseudo-terminal, typing each text this long after its prompt; return the exit code and the output."""
     pid, fd = pty.fork()
     if pid == 0:
         os.chdir(shop)
@@ -134,7 +134,7 @@ def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]]) -> tu
     while time.monotonic() - started < 60:
         if left and left[0][0] in drawn[seen:].decode(errors="replace"):
             seen = len(drawn)
-            time.sleep(0.3)  # leave time for anything that would draw over the prompt
+            time.sleep(seconds)  # leave time for anything that would draw over the prompt
             os.write(fd, left.pop(0)[1].encode())
         if select.select([fd], [], [], 0.1)[0]:
             try:
@@ -161,6 +161,19 @@ def test_call_is_made_after_approval(shop: Path, command: tuple[str, ...]) -> No
     assert drawn.count(PROMPT) == 1
     assert "price('fig') — allow" not in drawn
     assert sent(shop) == ["Ann"]
+
+
+@pytest.mark.parametrize(
+    ("options", "prompt", "typed"),
+    [((), PROMPT, "y\n"), (("--ask-me", "weight"), "weight('Ann') = ? (a number) ", "3\n")],
+    ids=["approval", "value"],
+)
+def test_time_that_a_person_takes_does_not_count(shop: Path, options: tuple[str, ...], prompt: str, typed: str) -> None:
+    program = "n = send('Ann')" if not options else "n = 1 * weight('Ann')"
+    (shop / "script.jsonl").write_text(json.dumps(f"```python\n{program}\nanswer = n + 1\n```"))
+    code, drawn = in_terminal(shop, *ASK, *options, "--method-seconds", "3", typed=[(prompt, typed)], seconds=4)
+    assert code == 0, drawn
+    assert drawn.splitlines()[-1] == "4"
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "\x04", "why?\n"])

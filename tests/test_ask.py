@@ -129,6 +129,18 @@ def test_bad_input(arguments: list[str], message: str) -> None:
     assert message in done.stderr
 
 
+def test_request_that_the_time_limit_cancelled_is_not_shown_as_a_reply(tmp_path: Path) -> None:
+    script, path = tmp_path / "s.jsonl", tmp_path / "t.jsonl"
+    script.write_text(json.dumps({"when": "heavy", "reply": "", "seconds": 60}))
+    limit = ("--no-fallback", "--method-seconds", "0.5")
+    done = coc("ask", "How heavy?", "--model", f"scripted:{script}", *limit, "--trace", str(path))
+    assert done.returncode == 1
+    assert [call.is_abandoned for call in Trace.read(path).calls] == [True]
+    assert "coc took over 0.5 seconds" in done.stderr
+    assert "replied" not in done.stderr
+    assert done.stderr.endswith("use --method-seconds 5\n")
+
+
 def test_limit_on_calls(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(json.dumps(r) for r in ["```python\nanswer = [f(n) for n in range(9)]\n```", *["1"] * 9]))

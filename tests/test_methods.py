@@ -20,6 +20,7 @@ from chainofcode import Answer, Completion, Limits, LMError, Message, Program, S
 from chainofcode.emulator.table import normal_text
 from chainofcode.evals import is_same
 from chainofcode.lm import Around
+from chainofcode.lm.deadline import not_counted
 from chainofcode.methods import METHODS, asolve, compose
 from chainofcode.methods.multiple_choice import chosen, options_in
 from chainofcode.methods.prompting import answer_in
@@ -480,8 +481,56 @@ def test_method_that_takes_too_long_leads_to_the_quickest_one(is_slow_to_write: 
     assert is_slow_to_write or any(isinstance(event, Program) for event in result.trace.events)
 
 
+class SlowToReason(ScriptedLM):
+    """A model that takes a minute to reason in words."""
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Any:
+        if "step by step" in messages[0].content:
+            await asyncio.sleep(60)
+        return await super().complete(messages, **options)
+
+
+def requests(result: Any) -> list[tuple[str, bool]]:
+    """The reply to each request in the trace, and whether it was cancelled."""
+    return [(call.reply, call.is_abandoned) for call in result.trace.calls]
+
+
+def test_trace_has_the_requests_that_a_time_limit_cancelled() -> None:
+    method = compose("coc", fallback=True, seconds=0.5)
+    assert requests(solve("How heavy?", SlowToWrite(lambda messages: "A: 5"), method=method)) == [
+        ("", True),
+        ("A: 5", False),
+    ]
+    program = "```python\nanswer = is_heavy('stone')\n```"
+
+    def reply(messages: Sequence[Message]) -> str:
+        if "delta state:" in messages[-1].content:
+            return "true"
+        return "A: yes" if 'starts with "A:"' in messages[0].content else program
+
+    result = solve("Is it heavy?", SlowToReason(reply), method=compose("coc", fallback=True, seconds=3))
+    assert outcomes(result)[-2:] == [("limit:method", "direct"), ("answered", "")]
+    vote, cancelled, last = requests(result)[-3:]
+    assert (vote, cancelled, last) == (("A: yes", False), ("", True), ("A: yes", False))
+
+
 def test_time_limit_without_a_fallback_ends_the_run() -> None:
     result = solve("How heavy?", model(HOLE), emulator=never, method=compose("coc", seconds=0.5))
+    assert outcomes(result) == [("limit:method", "")]
+
+
+async def after_a_wait(pause: Any) -> Any:
+    with not_counted():
+        await asyncio.sleep(2.5)
+    return 7 if pause.name == "weight" else await never(pause)
+
+
+def test_time_limit_does_not_count_waiting_for_a_person_or_a_download() -> None:
+    two = "```python\nanswer = weight('stone') + weight('feather')\n```"
+    result = solve("How heavy?", model(two), emulator=after_a_wait, method=compose("coc", seconds=2))
+    assert result.answer == 14
+    slow = "```python\nanswer = weight('stone') + price('stone')\n```"
+    result = solve("How dear?", model(slow), emulator=after_a_wait, method=compose("coc", seconds=2))
     assert outcomes(result) == [("limit:method", "")]
 
 

@@ -374,6 +374,20 @@ def test_method_and_model_come_from_the_trace(tmp_path: Path) -> None:
     assert f"coc: asking scripted:{script}, as recorded in the trace" in done.stderr
 
 
+def test_resumed_question_keeps_the_time_limit_of_its_methods(tmp_path: Path) -> None:
+    script, path = tmp_path / "script.jsonl", tmp_path / "t.jsonl"
+    script.write_text(json.dumps({"when": "heavy", "reply": "", "seconds": 60}))
+    limit = ("--no-fallback", "--method-seconds", "0.5")
+    assert coc("ask", "How heavy?", "--model", f"scripted:{script}", *limit, "--trace", path).returncode == 1
+    assert Trace.read(path).settings["asked"]["method_seconds"] == 0.5
+    done = coc("resume", path)
+    assert done.returncode == 1, done.stderr
+    assert "coc took over 0.5 seconds" in done.stdout
+    script.write_text(json.dumps({"when": "heavy", "reply": "```python\nanswer = 6 * 7\n```", "seconds": 1}))
+    done = coc("resume", path, "--method-seconds", "30")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_resumed_question_keeps_its_language(tmp_path: Path) -> None:
     """The run ended before the model wrote a program; when resumed, it writes one in the recorded language."""
     script, path = tmp_path / "script.jsonl", tmp_path / "t.jsonl"

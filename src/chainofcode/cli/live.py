@@ -108,7 +108,7 @@ class LiveDisplay:
             match event:
                 case Call():
                     self._usage += event.usage
-                    if self._program is None and not self._is_terminal:
+                    if self._program is None and not self._is_terminal and not event.is_abandoned:
                         self._write_line(f"{plain(event.model)} replied in {event.seconds:.1f} s")
                 case Program():
                     self._program = event

@@ -13,7 +13,7 @@ from ..methods.queries import are_large_tables, needs_sql
 from .parser import check_range, option_group
 from .terminal import note, read_text
 
-_METHOD_SECONDS = 600.0  # as long as a person may want to wait
+METHOD_SECONDS = 600.0  # as long as a person may want to wait
 
 
 def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
@@ -55,8 +55,8 @@ def add_method_seconds(parser: argparse.ArgumentParser) -> None:
         "--method-seconds",
         metavar="S",
         type=float,
-        default=_METHOD_SECONDS,
-        help=f"end a method after S seconds, and try the quickest one instead ({_METHOD_SECONDS:g}; 0: no limit)",
+        default=METHOD_SECONDS,
+        help=f"end a method after S seconds, and try the quickest one instead ({METHOD_SECONDS:g}; 0: no limit)",
     )
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from .terminal import note, overwrite_line, write_lines
 
-_BAR = 20
+_BAR = 10  # short, so that speed and time left fit into 80 columns
 _SILENCE_SECONDS = 10  # between lines, without a terminal
-_SPEED_SECONDS = 10  # over which the speed is the mean
+_SPEED_SECONDS = 10  # over which the speed is the mean, or longer if the bytes arrive in large parts
 
 
 class BatchProgress:
@@ -62,16 +62,17 @@ class ProgressBar:
         if self._recent and done < self._recent[-1][1]:  # another source starts again
             self._recent.clear()
         self._recent.append((now, done))
-        while now - self._recent[0][0] > _SPEED_SECONDS:
+        while len(self._recent) > 2 and now - self._recent[1][0] >= _SPEED_SECONDS:
             self._recent.popleft()
 
     def _numbers(self, done: int, total: int, source: str) -> str:
         (began, first), (now, last) = self._recent[0], self._recent[-1]
         speed = (last - first) / (now - began) if now > began else 0.0
-        numbers = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {source}"
+        numbers = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB"
         if not speed or done >= total:
-            return numbers
-        return f"{numbers}, {speed / 1e6:,.1f} MB/s, {in_time((total - done) / speed)} left"
+            return f"{numbers} from {source}"
+        # The source comes last, because a narrow terminal cuts off the end.
+        return f"{numbers}, {speed / 1e6:,.1f} MB/s, {in_time((total - done) / speed)} left, from {source}"
 
 
 def in_time(seconds: float) -> str:

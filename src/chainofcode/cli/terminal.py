@@ -24,6 +24,7 @@ import msgspec
 from ..engine import Result
 from ..engine.journal import Journal, remove_journal
 from ..errors import ChainOfCodeError, InputError
+from ..lm.deadline import not_counted
 from ..platforms import drop_typed, read_stream, read_whole
 from ..reasons import Reason
 from ..render import Page, cut, for_terminal, plain
@@ -131,9 +132,14 @@ def write_question(question: str) -> None:
 
 async def ask_in_terminal(question: str) -> str:
     """Ask a question at the terminal. Unlike a thread that reads, this can be cancelled."""
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
     drop_typed(sys.stdin)
     write_question(question)
+    with not_counted():
+        return await _typed_line()
+
+
+async def _typed_line() -> str:
+    loop, answered = asyncio.get_running_loop(), asyncio.Event()
     if sys.platform == "win32":  # its event loop cannot wait for standard input
         return (await asyncio.to_thread(sys.stdin.readline)).strip()
     loop.add_reader(sys.stdin, answered.set)

