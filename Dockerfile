@@ -7,6 +7,7 @@ RUN python -m venv /opt/coc
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
+COPY examples ./examples
 # Further extras: docker build --build-arg EXTRAS=local,js
 ARG EXTRAS=""
 RUN /opt/coc/bin/pip install ".[server,mcp,openai,anthropic,schema,yaml,tables,telemetry${EXTRAS:+,$EXTRAS}]"

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,18 @@ def test_copied_files_exist_and_are_not_ignored() -> None:
         assert f"!{name}" in ignored, name
 
 
+def test_the_image_copies_what_the_wheel_contains() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
+        "wheel"
+    ]
+    needed = [*wheel["packages"], *wheel["force-include"]]
+    copied = [word for rest in arguments_of("COPY") if not rest.startswith("--from") for word in rest.split()[:-1]]
+    assert all(any(name == place or name.startswith(f"{place}/") for place in copied) for name in needed), needed
+    for rest in arguments_of("COPY"):  # a directory keeps its name
+        *sources, target = rest.split()
+        assert rest.startswith("--from") or target == "./" or sources == [target.removeprefix("./")]
+
+
 def test_container_runs_as_unprivileged_user() -> None:
     stages = DOCKERFILE.split("\nFROM ")
     assert len(stages) == 3
@@ -83,8 +96,6 @@ def test_commands_use_no_shell() -> None:
 
 
 def test_extras_exist() -> None:
-    import tomllib
-
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (named,) = re.findall(r'"\.\[([\w,]+)\$\{EXTRAS:\+,\$EXTRAS\}\]"', DOCKERFILE)
     assert {"server", "telemetry"} <= set(named.split(",")) <= set(project["optional-dependencies"])
