@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 """All checks and tests of the project, in one command: `python3 check.py`.
 
-    python3 check.py              what every change must pass: lint, types, tests; 14 minutes on two cores
-    python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
+    python3 check.py              what every change must pass: lint, types, tests
+    python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests
     python3 check.py --lint       lint and types
     python3 check.py --all        the nightly run: all cases of all tests, on every version
     python3 check.py --coverage   all cases; lists the lines that no test runs, fails if coverage is too low
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment for each installed Python (3.11 to 3.14, also in ~/.pyenv/versions) and installs the project
-into it. The first Python runs a sixth of the cases of each test, the others a twelfth of the cases that depend on the
-version. With --all, each Python runs all cases.
+into it. CONTRIBUTING.md describes which cases of each test run, and how long it takes.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-LOCK = ROOT / "requirements.lock"
+LOCK = ROOT / "requirements.txt"
 WANTED = ("3.11", "3.12", "3.13", "3.14")
 DEV_PACKAGES = (f"{ROOT}[dev]",)
 # For the tests that depend on the version: a tenth of the size of [dev].

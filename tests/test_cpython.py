@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from conftest import ALL
 from cpython import NAMES, QUICK, differences, source_of, under_cpython, under_engine
 
 TRACING = {
@@ -24,7 +23,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES if os.environ.get("COC_CPYTHON") else QUICK)
+@pytest.mark.parametrize("name", NAMES if ALL else QUICK)
 def test_same_as_under_cpython(name: str) -> None:
     source = source_of(name)
     if source is None:

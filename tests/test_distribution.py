@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,49 @@ def test_the_wheel_works_in_a_fresh_environment(distributions: Path, tmp_path: P
     assert len(installed) == len(declared), installed
 
 
+def test_the_wheel_has_the_licences_of_all_its_parts(distributions: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition(".dist-info/")[2] for name in archive.namelist()}
+        (metadata,) = [
+            archive.read(name).decode() for name in archive.namelist() if name.endswith(".dist-info/METADATA")
+        ]
+    acorn = "licenses/src/chainofcode/languages/javascript/acorn"
+    assert {"licenses/LICENSE", f"{acorn}/LICENSE", f"{acorn}/LICENSE-acorn-typescript"} <= names
+    assert "License-Expression: Apache-2.0 AND MIT" in metadata
+
+
+def workflow(name: str) -> str:
+    return (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
+
+
+def test_workflows_pin_what_can_publish_and_hide_no_failure() -> None:
+    for name in ("ci", "nightly", "publish"):
+        assert "|| true" not in workflow(name)
+    for use in re.findall(r"uses: (\S+)", workflow("publish")):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use), use
+    for use in re.findall(r"uses: (\S+)", workflow("ci") + workflow("nightly")):
+        assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|[0-9a-f]{40})", use), use
+
+
+def test_the_hook_renews_the_lock_file() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'chainofcode[dev]'")
+    config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    hooks = {hook["id"]: (repo["rev"], hook) for repo in config["repos"] for hook in repo["hooks"]}
+    _, compile_hook = hooks["pip-compile"]
+    lock = compile_hook["args"][-1]
+    for name in ("pyproject.toml", lock):  # the hook's own default matches only requirements.txt and .in
+        assert (ROOT / name).is_file() and re.search(compile_hook["files"], name), name
+    assert (
+        f"ruff=={hooks['ruff-format'][0].removeprefix('v')}" in (ROOT / lock).read_text(encoding="utf-8").splitlines()
+    )
+    dependabot = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))
+    assert {"pip", "docker", "pre-commit", "github-actions"} == {
+        one["package-ecosystem"] for one in dependabot["updates"]
+    }
+    assert lock.endswith((".txt", ".in")), "dependabot reads no other files of pip"
+
+
 def test_workflows_and_metadata_are_well_formed() -> None:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'chainofcode[dev]'")
     workflows = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")}
@@ -100,7 +144,7 @@ def version_of_package() -> str:
 
 
 def test_the_lock_file_has_a_version_for_every_requirement() -> None:
-    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     locked = [Requirement(line) for line in lines if not line.startswith("#")]
     versions = {
         canonicalize_name(requirement.name): next(iter(requirement.specifier)).version for requirement in locked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from chainofcode.audit.provenance.slices import slice_of
 from chainofcode.sandbox import Jail, Sandbox
 from chainofcode.values.codec import decode
 
-COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
+COUNT = random_programs(20, 20)  # each takes seconds
 PROGRAMS = random_programs(40, 100)  # random mixes of channels
 SEE_THE_WATCHER = {"trace function"}  # its answer differs in a guest
 ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)", "xs is ys"]
