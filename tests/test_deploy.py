@@ -120,6 +120,17 @@ def test_compose() -> None:
     assert arguments_of("VOLUME") == [ours["volumes"][0].partition(":")[2]]
 
 
+def test_the_command_for_compose_behind_a_proxy() -> None:
+    yaml = pytest.importorskip("yaml")
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    overrides = [yaml.safe_load(text) for text in re.findall(r"```yaml\n(# compose.override.yaml\n.*?)```", page, re.S)]
+    (command,) = [one["services"]["coc"]["command"] for one in overrides if "command" in one["services"]["coc"]]
+    (usual,) = arguments_of("CMD")
+    assert command[: len(json.loads(usual))] == json.loads(usual)
+    options = options_of(command)
+    assert options.proxy and options.allow_host
+
+
 def options_of(command: list[str]) -> Any:
     """A `coc serve` command, parsed as `coc` parses it."""
     return command_parser().parse_args(command[command.index("serve") :])
@@ -137,6 +148,7 @@ def test_the_systemd_unit() -> None:
     options = options_of(shlex.split(service["ExecStart"]))
     assert str(options.data) == f"/var/lib/{service['StateDirectory']}"
     assert int(service["TimeoutStopSec"]) >= options.drain + 10
+    assert options.proxy and options.allow_host, "the proxy passes on the client's Host, which would be refused"
     assert not {"RestrictNamespaces", "SystemCallFilter"} & set(service), "they prevent tier A of the sandbox"
 
 

@@ -84,6 +84,13 @@ def test_options_of_commands_exist(page: str, block: str) -> None:
         command_parser().parse_args(words)
 
 
+def test_commands_of_the_readme_name_the_source_of_values() -> None:
+    """`coc run` and `coc sql` have no default model."""
+    wanted = [words for page, kind, text in BLOCKS if (page, kind) == ("README.md", "bash") for words in commands(text)]
+    programs = [command_parser().parse_args(words) for words in wanted if words[0] in ("run", "sql")]
+    assert programs and all(given.model or given.emulator or given.values for given in programs)
+
+
 def commands(block: str) -> Iterator[list[str]]:
     for line in block.replace("\\\n", " ").splitlines():
         for command in " ".join(f"'{word}'" for word in shlex.split(line, comments=True)).split("'&&'"):
