@@ -122,12 +122,14 @@ def _grouped_options() -> Iterator[tuple[str, dict[str, argparse.Action]]]:
 def _command(name: str, parser: Parser, groups: Groups, summary: str) -> Iterator[str]:
     actions = [action for action in parser._actions if not isinstance(action, argparse._HelpAction)]
     own, shared = [], dict[str, set[str]]()
+    titles = {action: str(group.title) for group in parser._action_groups for action in group._group_actions}
     for action in actions:
-        title = next((title for title, options in groups.items() if _is_same(action, options)), None)
-        if title is None:
+        option, title = (action.option_strings or [""])[0], titles[action]
+        is_shared = option in groups.get(title, {})
+        if is_shared:
+            shared.setdefault(title, set()).add(option)
+        if not is_shared or groups[title][option].help != action.help:
             own.append(action)
-        else:
-            shared.setdefault(title, set()).add(action.option_strings[0])
     places = " ".join(_place(action) for action in actions if not action.option_strings)
     yield f"## coc {name}"
     yield ""
@@ -142,11 +144,6 @@ def _command(name: str, parser: Parser, groups: Groups, summary: str) -> Iterato
     if shared:
         yield ""
         yield "Also: " + ", ".join(_link(title, given, groups[title]) for title, given in shared.items()) + "."
-
-
-def _is_same(action: argparse.Action, options: dict[str, argparse.Action]) -> bool:
-    option = action.option_strings[0] if action.option_strings else ""
-    return option in options and options[option].help == action.help
 
 
 def _link(title: str, given: set[str], options: dict[str, argparse.Action]) -> str:
@@ -175,7 +172,7 @@ def _spelled(action: argparse.Action) -> str:
         return _place(action)
     name = action.option_strings[0]
     if action.nargs == 0:
-        return name
+        return "`, `".join(action.option_strings)
     return f"{name} {action.metavar or '{' + ','.join(map(str, action.choices or ())) + '}'}"
 
 

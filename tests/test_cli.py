@@ -82,6 +82,35 @@ def test_missing_value_shows_exact_text_of_call(program: Path) -> None:
     assert "no value for the call f('a'); the values have f('b')" in coc("run", program, "--values", values).stdout
 
 
+def test_a_command_without_a_model_suggests_one(program: Path) -> None:
+    program.write_text("answer = f(1)")
+    assert "--model local" in coc("run", program).stderr
+    table = program.with_suffix(".csv")
+    table.write_text("text\na\n")
+    assert "--model local" in coc("sql", "SELECT * FROM p WHERE f(text)", "--file", table, "--engine", "sqlite").stderr
+
+
+def test_help_names_the_default_model_of_each_command() -> None:
+    defaults = {
+        "ask": "COC_MODEL",
+        "eval": "COC_MODEL",
+        "run": "none",
+        "sql": "none",
+        "verify": "none",
+        "resume": "as rec",
+    }
+    for command, default in defaults.items():
+        (model,) = [action for action in _parser().parsers()[command]._actions if action.dest == "model"]
+        assert f"(default: {default}" in str(model.help), command
+
+
+def test_a_model_that_is_not_asked_is_not_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed: pip install 'chainofcode[local]'")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    done = coc("run", "examples/fruit.py", "--values", "examples/fruit.jsonl", "--model", "local")
+    assert (done.returncode, "download" in done.stderr) == (0, False)
+
+
 @pytest.mark.parametrize(
     ("source", "hint"),
     [

@@ -119,6 +119,7 @@ def test_query_with_a_cascade(coc: Coc) -> None:
 
 def test_explain_lists_the_calls(coc: Coc) -> None:
     Path("q.sql").write_text("SELECT id FROM reviews WHERE is_sarcastic(text) AND sentiment(text) = 'bad'")
+    assert coc("explain", "q.sql", "--file", "reviews.csv", "--model", "local")[0] == 0
     code, out, _ = coc("explain", "q.sql", "--file", "reviews.csv", "--model", "local:qwen2.5-coder-1.5b")
     assert code == 0
     assert "round 1: 4 calls together" in out

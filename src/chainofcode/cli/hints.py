@@ -27,6 +27,8 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
         yield from _limit_hint(limit, given)
     elif code in _HINTS:
         yield from _HINTS[code](error)
+        if code == "call without value" and not (given.model or given.emulator):
+            yield "or let a model answer the calls: --model local, or another one (docs/models.md)"
     elif result.trace.answer is not None:
         yield from _refusal_hint(error, result.trace.answer.sandbox, given)
 

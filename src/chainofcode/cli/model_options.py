@@ -27,19 +27,23 @@ from .terminal import ask_in_terminal, note, write_question
 
 _MAX_ROWS = 64
 BUDGETS = {"tokens": "tokens", "money": "dollars"}
+_DEFAULT = "COC_MODEL, a provider whose API key is set, a running Ollama, or the embedded model"
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser, *, default: str = _DEFAULT) -> None:
+    """Add --model and the options for it; `default` describes the model of this command without --model."""
     options = option_group(parser, "Model options")
     options.add_argument(
         "--model",
         metavar="PROVIDER:MODEL",
         help="openai:…, anthropic:…, gemini:…, ollama:…, local:… or scripted:FILE; local alone is the embedded model "
-        "(default: COC_MODEL, a provider whose API key is set, a running Ollama, or the embedded model)",
+        f"(default: {default})",
     )
     options.add_argument("--base-url", metavar="URL", help="the URL of an OpenAI-compatible or Anthropic endpoint")
     options.add_argument(
-        "--api-key", metavar="KEY", help="the API key; prefer setting OPENAI_API_KEY or ANTHROPIC_API_KEY"
+        "--api-key",
+        metavar="KEY",
+        help="the API key; prefer setting OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY",
     )
     options.add_argument("--yes", action="store_true", help="download the embedded model without asking")
     add_list(
@@ -260,7 +264,7 @@ def announced_default(*, is_quiet: bool = False) -> str:
 def endpoint_of(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | None]:
     """Return the key and the URL of the model's endpoint, from the options or the environment of this machine."""
     provider = lm.name.partition(":")[0].upper()
-    environment = os.environ if provider in ("OPENAI", "ANTHROPIC") else {}
+    environment = os.environ if provider in ("OPENAI", "ANTHROPIC", "GEMINI") else {}
     return (
         given.api_key or environment.get(f"{provider}_API_KEY") or None,
         given.base_url or environment.get(f"{provider}_BASE_URL") or None,
@@ -268,10 +272,10 @@ def endpoint_of(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | No
 
 
 def _confirm_download(model: str, *, is_agreed: bool) -> None:
-    size = f"{MODELS[model].bytes / 1e9:.1f} GB"
+    """Ask in a terminal; elsewhere the download, which starts with the first request, shows its progress."""
     if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        note(f"downloading {model} ({size}, once)")
         return
+    size = f"{MODELS[model].bytes / 1e9:.1f} GB"
     write_question(f"download {model} ({size}, once)? [Y/n]")
     if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
         raise InputError("nothing was downloaded; choose another model with --model ('coc models' lists them)")

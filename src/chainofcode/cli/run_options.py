@@ -42,7 +42,8 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         options,
         "--file",
         "FILE",
-        "a file to load into a variable of the program: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
+        "a file to load into a variable of the program: CSV, TSV, Parquet, Excel, JSON, JSON lines, SQLite, text, an "
+        "image",
     )
     if has_question:
         options.add_argument("--question", metavar="TEXT", help="the value of the variable `question`")
@@ -58,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         "--artifacts",
         metavar="DIR",
         action=ArtifactsAction,
-        help="like --scratch, and keep the files in DIR (with --trace alone: in TRACE.files)",
+        help="like --scratch, and keep the files in DIR (--scratch with --trace FILE keeps them in FILE.files)",
     )
     add_overlap(parser)
     add_sandbox(parser)

@@ -29,7 +29,7 @@ def known_values(given: argparse.Namespace) -> Table:
 
 def add_value_sources(parser: argparse.ArgumentParser) -> None:
     add_values(parser)
-    add_model(parser)
+    add_model(parser, default="none: all values come from --values")
     add_emulator(parser)
     add_cache(parser)
     add_database(parser)

@@ -24,7 +24,7 @@ def add_to(commands: Any) -> None:
         examples=("coc debug run.jsonl",),
     )
     add_trace_argument(parser)
-    add_model(parser)
+    add_model(parser, default="none")
     add_sandbox(parser)
     parser.set_defaults(command=_debug)
 

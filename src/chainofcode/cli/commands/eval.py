@@ -78,7 +78,8 @@ def add_to(commands: Any) -> None:
         "questions; varied: 300 calls of all types, where any value of the type is right), a benchmark (bbh: "
         "BIG-Bench Hard; bbeh: BIG-Bench Extra Hard, with general examples; gsm8k; gsm-hard), sembench (ten SQL "
         "queries over movie reviews, next to the scores of four systems), or a .jsonl file of "
-        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}.',
+        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}. '
+        "Exit code: 0 all samples were run, 1 some could not be run, 2 none could be run.",
         examples=(
             "coc eval bbh --limit 10 --methods direct,coc --out results",
             "coc eval questions.jsonl --model openai:gpt-4o-mini --budget money=1",
@@ -134,7 +135,7 @@ def _add_samples(parser: argparse.ArgumentParser) -> None:
         "--data",
         metavar="DIR",
         type=Path,
-        help="the directory of the benchmark's files (default: COC_DATA, else a download)",
+        help="the directory of the benchmark's files (default: COC_DATA, else a download; required for sembench)",
     )
     add_perfect(parser)
 

@@ -14,6 +14,7 @@ from ...errors import InputError
 from ...explain import Expected, aexplain
 from ...languages import SQL, language_of_file
 from ...lm.prices import estimated_dollars
+from ...lm.providers import resolved
 from ...render import fit, plain
 from ..query_options import add_database, with_files
 from ..run_options import add_options, chosen_sandbox, read_options
@@ -107,6 +108,7 @@ def _print_cost(calls: tuple[Expected, ...], model: str | None) -> None:
     written = _WRITTEN_TOKENS * len(known)
     summary = f"{rows:,} rows to judge, {len(known):,} distinct calls, about {tokens + written:,} tokens"
     if model is not None:
+        model = resolved(model)
         price = estimated_dollars(model, tokens, written)
         summary += f", {'price unknown' if price is None else f'about ${price:.4f}'} with {model}"
     print_line(summary)

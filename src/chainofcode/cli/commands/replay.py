@@ -67,7 +67,7 @@ def add_to(commands: Any) -> None:
         "--trace", dest="written", metavar="FILE", type=Path, help="write a trace of the new run to FILE"
     )
     parser.add_argument("--all", action="store_true", help="print every step, not only those that differ")
-    add_model(parser)
+    add_model(parser, default="none")
     add_sandbox(parser)
     parser.set_defaults(command=_replay)
 

@@ -75,7 +75,7 @@ def add_to(commands: Any) -> None:
         "--all", action="store_true", help="print every step, not only the first three of each statement"
     )
     add_list(parser, "--file", "FILE", "a file that the run used; give each one again")
-    add_model(parser)
+    add_model(parser, default="as recorded in the trace")
     add_emulator(parser)
     add_cache(parser)
     add_person(parser)

@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
         "--samples", metavar="N", type=int, default=3, help="with --model: request each value N times (3)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    add_model(parser)
+    add_model(parser, default="none")
     add_sandbox(parser)
     parser.set_defaults(command=_verify)
 
