@@ -16,9 +16,10 @@ from endpoint import serving
 from test_cli import coc
 
 from chainofcode import ScriptedLM
+from chainofcode.cli.model_options import endpoint_of
 from chainofcode.engine import RunOptions
 from chainofcode.evals import EvalJob, Sample
-from chainofcode.lm import Usage
+from chainofcode.lm import Usage, connect
 from chainofcode.methods import Ways
 
 COUNT = 30
@@ -86,7 +87,20 @@ def test_workers_use_the_model_settings_of_the_command(tmp_path: Path, monkeypat
         monkeypatch.setenv("RAY_TMPDIR", place)
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
         monkeypatch.setenv("OPENAI_API_KEY", key)
-        options = ("--methods", "coc", "--repairs", "0", "--rows", "4", "--budget", "tokens=300", "--per-minute", "500")
+        options = (
+            "--methods",
+            "coc",
+            "--repairs",
+            "0",
+            "--rows",
+            "4",
+            "--effort",
+            "low",
+            "--budget",
+            "tokens=300",
+            "--per-minute",
+            "500",
+        )
         done = coc(
             "eval", questions, "--model", "openai:m", "--engine", "ray", *options, "--at-once", "1", "--out", out
         )
@@ -94,9 +108,35 @@ def test_workers_use_the_model_settings_of_the_command(tmp_path: Path, monkeypat
         assert done.returncode == 0, done.stderr
         assert "3 of 3 right" in done.stdout
         assert {headers["authorization"] for headers, _ in server.seen} == {f"Bearer {key}"}
+        assert {body.get("reasoning_effort") for _, body in server.seen} == {"low"}
         assert any("call 4: f(3)" in str(body["messages"][-1]["content"]) for _, body in server.seen)
         assert len(written) > 10
         assert [str(path) for path in written if path.is_file() and key.encode() in path.read_bytes()] == []
+
+
+def test_workers_connect_to_the_model_as_the_command_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray")
+    pytest.importorskip("openai")
+    from chainofcode.evals.ray import Plan, _Worker
+
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
+    settings = {"is_small": True, "has_images": False, "effort": "high"}
+    worker = _Worker(Plan("gemini:gemini-2.5-flash", **settings), 0)
+    lm, sandbox = worker._opened(None, "k" * 20)
+    sandbox.close()
+    assert (lm.is_small, lm.has_images) == (True, False)
+    assert connect("gemini:gemini-2.5-flash", api_key="k").has_images and not Plan("gemini:x").effort
+
+
+def test_the_key_of_each_provider_is_sent_to_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    given = SimpleNamespace(api_key=None, base_url=None)
+    for provider in ("openai", "anthropic", "gemini"):
+        pytest.importorskip("anthropic")
+        monkeypatch.setenv(f"{provider.upper()}_API_KEY", f"key of {provider}")
+        assert endpoint_of(given, connect(f"{provider}:m"))[0] == f"key of {provider}"  # type: ignore[arg-type]
+    monkeypatch.setenv("GEMINI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert endpoint_of(given, connect("gemini:m"))[1] == "http://127.0.0.1:9/v1"  # type: ignore[arg-type]
 
 
 def new_counter(**more: Any) -> Any:

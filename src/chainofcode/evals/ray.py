@@ -43,6 +43,9 @@ class Plan(msgspec.Struct, frozen=True):
     tokens: float | None = None
     dollars: float | None = None
     rows: int | None = None  # calls of one function in one prompt; None: the default of the model
+    is_small: bool | None = None  # None: as `connect` decides
+    has_images: bool | None = None
+    effort: str = ""
 
 
 class _Counter:
@@ -129,10 +132,18 @@ class _Worker:
 
     def _opened(self, counter: Any, api_key: str | None) -> tuple[LM, Sandbox]:
         if self._lm is None or self._sandbox is None:
-            lm: LM = connect(self._plan.model, base_url=self._plan.base_url, api_key=api_key)
-            lm = _Counted(lm, counter, self._number)
-            self._lm = Batched(lm, self._plan.rows) if self._plan.rows else lm
-            self._sandbox = open_sandbox(self._plan.sandbox, spares=1)
+            plan = self._plan
+            lm = connect(
+                plan.model,
+                base_url=plan.base_url,
+                api_key=api_key,
+                is_small=plan.is_small,
+                has_images=plan.has_images,
+                effort=plan.effort,
+            )
+            counted = _Counted(lm, counter, self._number)
+            self._lm = Batched(counted, plan.rows) if plan.rows else counted
+            self._sandbox = open_sandbox(plan.sandbox, spares=1)
         return self._lm, self._sandbox
 
 

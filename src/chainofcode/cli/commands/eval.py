@@ -420,6 +420,7 @@ async def _results(
     plan = Plan(
         lm.name, given.sandbox, base_url, at_once,
         per_minute=given.per_minute, rows=given.rows, **read_budget(given.budget),
+        is_small=lm.is_small, has_images=lm.has_images, effort=given.effort or "",
     )  # fmt: skip
     for result in run_on_ray(jobs, plan, _options(given), address=given.address, api_key=key):
         yield result
