@@ -366,7 +366,12 @@ def test_method_and_model_come_from_the_trace(tmp_path: Path) -> None:
     )
     done = coc(*command, "--repairs", "0", "--trace", path)
     assert done.returncode == 2 and "('coc resume' continues the run)" in done.stderr, done.stderr
-    assert Trace.read(path).settings["asked"] == {"repairs": 0, "no_fallback": True, "model": f"scripted:{script}"}
+    assert Trace.read(path).settings["asked"] == {
+        "repairs": 0,
+        "no_fallback": True,
+        "model": f"scripted:{script}",
+        "sequential": True,
+    }
     script.write_text(json.dumps({"when": "call: word('b')", "reply": '"y"'}) + "\n")
     done = coc("resume", path)
     assert done.returncode == 0, done.stderr
@@ -386,6 +391,22 @@ def test_resumed_question_keeps_the_time_limit_of_its_methods(tmp_path: Path) ->
     script.write_text(json.dumps({"when": "heavy", "reply": "```python\nanswer = 6 * 7\n```", "seconds": 1}))
     done = coc("resume", path, "--method-seconds", "30")
     assert done.returncode == 0, done.stderr
+
+
+def test_resumed_question_keeps_its_options_for_images_and_overlap(tmp_path: Path) -> None:
+    script, path = tmp_path / "script.jsonl", tmp_path / "t.jsonl"
+    script.write_text(json.dumps("```python\nanswer = [f(n) for n in range(3)]\n```"))
+    options = ("--no-images", "--no-small", "--sequential", "--no-fallback", "--repairs", "0")
+    assert coc("ask", "What?", "--model", f"scripted:{script}", *options, "--trace", path).returncode == 2
+    asked = Trace.read(path).settings["asked"]
+    assert (asked["images"], asked["small"], asked["sequential"]) == (False, False, True)
+    lines = [{"when": f"call: f({n})", "reply": str(n), "seconds": 0.3} for n in range(3)]
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for more, is_ahead in (((), False), (("--in-flight", "3"), True)):
+        assert coc("resume", path, *more, "--trace", tmp_path / "other.jsonl").returncode == 0
+        resumed = Trace.read(tmp_path / "other.jsonl")
+        assert any(step.how == "ahead" for step in resumed.steps) == is_ahead
+        assert resumed.settings["asked"] == asked
 
 
 def test_a_resumed_question_keeps_its_language(tmp_path: Path) -> None:

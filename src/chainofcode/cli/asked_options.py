@@ -30,9 +30,13 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "threshold": (float, int),
     "rows": (int,),
     "small": (bool,),
+    "images": (bool,),
     "effort": (str,),
+    "in_flight": (int,),
+    "sequential": (bool,),
     "ask_me": (str,),
 }
+_THREE_WAY = ("small", "images")  # also off by --no-…
 _USUAL = {
     "method": "coc",
     "language": "auto",
@@ -50,7 +54,7 @@ def asked_options(given: argparse.Namespace) -> dict[str, Any]:
     return {
         name: value
         for name, value in values.items()
-        if value is not None and value is not False and value != _USUAL.get(name)
+        if value is not None and (value is not False or name in _THREE_WAY) and value != _USUAL.get(name)
     }
 
 
@@ -60,6 +64,8 @@ def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any])
     options = dict(recorded) if isinstance(recorded, Mapping) else {}
     if not given.model and not given.emulator and not isinstance(options.get("emulator"), str):
         options.setdefault("model", next((call.model for call in trace.calls if call.model), None))
+    if given.sequential or given.in_flight is not None:  # the two exclude each other
+        options = {name: value for name, value in options.items() if name not in ("sequential", "in_flight")}
     for name, kinds in _KINDS.items():
         value = options.get(name)
         is_fitting = type(value) in kinds and not (name == "type" and str(value).endswith(".json"))

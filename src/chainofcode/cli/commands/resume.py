@@ -41,7 +41,7 @@ from ..model_options import (
 )
 from ..parser import add_list, add_trace_argument
 from ..query_options import asked_files
-from ..run_options import add_limits, add_sandbox, chosen_sandbox, read_limits
+from ..run_options import add_limits, add_overlap, add_sandbox, chosen_sandbox, read_in_flight, read_limits
 from ..terminal import (
     ANSWERED,
     NO_ANSWER,
@@ -62,8 +62,8 @@ def add_to(commands: Any) -> None:
         help="continue a run that was interrupted, killed, or ended by a limit or budget",
         description="Continue where TRACE ends, reusing its values: nothing is paid for twice, and tools with effects "
         "are not called again. At the end, the complete trace replaces TRACE. Options stay as recorded unless you "
-        "change them; tools, files, keys and addresses must be given again. Exit code: 0 answered, 1 no answer, 2 "
-        "could not run.",
+        "change them; give tools, files, keys, addresses, budgets, --examples, --cache, --database and --sandbox "
+        "again. Exit code: 0 answered, 1 no answer, 2 could not run.",
         examples=("coc resume run.jsonl --budget money=2",),
     )
     add_trace_argument(parser)
@@ -84,6 +84,7 @@ def add_to(commands: Any) -> None:
     add_language(parser)
     add_answer_type(parser)
     add_tools(parser)
+    add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
     usual = {action.dest: action.default for action in parser._actions}
@@ -139,6 +140,7 @@ def _least(trace: Trace, given: argparse.Namespace) -> int:
 
 def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> RunOptions:
     options = resumed.options(tools)
+    options = dataclasses.replace(options, in_flight=read_in_flight(given), share=options.share and not given.no_share)
     limits = read_limits(given.limit)
     usual = read_limits([])
     changed = {name: value for name, value in vars(limits).items() if value != getattr(usual, name)}
