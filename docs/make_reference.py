@@ -27,11 +27,12 @@ The most common task:
 coc ask "How many of these are fruit: apple, hammer, kiwi, saw?"
 ```
 
-The answer goes to standard output, everything else to standard error. `coc COMMAND --help` prints the same
-descriptions. [Servers](cli-server.md) (`coc serve`, `tokens`, `mcp`) and [evaluations](cli-evaluation.md) (`coc eval`,
-`report`, `score`) have their own pages.
+The answer goes to standard output, everything else to standard error, in colour in a terminal unless `NO_COLOR` is set.
+`coc COMMAND --help` prints the same descriptions. [Servers](cli-server.md) (`coc serve`, `tokens`, `mcp`) and
+[evaluations](cli-evaluation.md) (`coc eval`, `report`, `score`) have their own pages.
 
-Programs, traces, scripts and values can have up to 1 GB, or up to 100 MB from a pipe, a device or standard input (`-`).
+A program can have up to 1 MB, a question 100,000 characters. Traces, scripts and values can have up to 1 GB, or up to
+100 MB from a pipe, a device or standard input (`-`).
 A pipe such as `<(zcat FILE.gz)` times out after 60 seconds without data. [Files for `--file`](files.md) are regular
 files of at most 100 MB.
 
@@ -189,7 +190,7 @@ def _meaning(action: argparse.Action) -> str:
 
 
 def http_page() -> str:
-    api = document(ServerSettings(Path("data"), (_EXAMPLE_MODEL,)), [_EXAMPLE_MODEL])
+    api = document(ServerSettings(Path("data"), (_EXAMPLE_MODEL,)), [_EXAMPLE_MODEL], needs_token=True)
     lines = ["# HTTP API", "", _NOTICE, "", _HTTP_INTRO, "## Endpoints", ""]
     lines += ["| request | what it does | parameters | body | reply |", "|---|---|---|---|---|"]
     for path, operations in api["paths"].items():
@@ -205,11 +206,17 @@ def http_page() -> str:
 
 def _endpoint(request: str, operation: dict[str, Any], common: list[dict[str, Any]]) -> str:
     parameters = [parameter for parameter in operation.get("parameters", []) if parameter not in common]
-    named = ", ".join(f"`{one['name']}`" + (" (required)" if one.get("required") else "") for one in parameters)
+    named = ", ".join(map(_parameter, parameters))
     body = operation.get("requestBody", {}).get("content", {})
     replies = [f"{code} {_kinds(reply)}".strip() for code, reply in operation["responses"].items() if int(code) < 400]
     cells = [f"`{request}`", _cell(operation["summary"]), named, _kinds({"content": body}), ", ".join(replies)]
     return f"| {' | '.join(cells)} |"
+
+
+def _parameter(parameter: dict[str, Any]) -> str:
+    described = [parameter["schema"].get("description", ""), "required" if parameter.get("required") else ""]
+    words = "; ".join(filter(None, described))
+    return f"`{parameter['name']}`" + (f" ({_cell(_text(words))})" if words else "")
 
 
 def _kinds(content: dict[str, Any]) -> str:

@@ -241,6 +241,7 @@ def test_a_file_does_not_hide_a_tool(tmp_path: Path) -> None:
         ("a.pdf", b"%PDF-1.7\xff\xfe", "it is not UTF-8 text"),
         ("a.parquet", b"PAR1 not really", "cannot read a.parquet"),
         ("a.xlsx", b"PK not really", "cannot read a.xlsx"),
+        ("a.XLS", b"\xd0\xcf\x11\xe0", "save the file as .xlsx or CSV"),
     ],
 )
 def test_unreadable_files_are_reported_before_a_model_is_called(
@@ -273,11 +274,12 @@ def test_paths_that_are_not_regular_files(tmp_path: Path) -> None:
 
 
 def test_missing_pandas_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "old.xls").write_bytes(b"x")
+    (tmp_path / "new.xlsx").write_bytes(b"x")
     monkeypatch.setattr(sys, "path", [])
-    monkeypatch.delitem(sys.modules, "xlrd", raising=False)
-    with pytest.raises(InputError, match=r"requires pandas and xlrd: pip install 'chainofcode\[tables\]'"):
-        solve("What?", ScriptedLM([]), files=[tmp_path / "old.xls"])
+    for name in ("pandas", "openpyxl"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(InputError, match=r"requires pandas and openpyxl: pip install 'chainofcode\[tables\]'"):
+        solve("What?", ScriptedLM([]), files=[tmp_path / "new.xlsx"])
 
 
 def test_file_changed_after_inspection_is_an_error_in_the_trace(tmp_path: Path) -> None:

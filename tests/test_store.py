@@ -366,7 +366,7 @@ def test_empty_replies_are_distinguished_from_unreadable_ones() -> None:
     assert ended(" \n").extracted is True
     assert msgspec.json.encode(ended("hm"))
     (rows,) = [Summary([ended(text) for text in ("hm", "", "hm")]).lines()[-1]]
-    assert "3 samples, 1 without an answer, 2 with a reply in which none was found" in rows
+    assert "3 samples, 1 without an answer, 2 unread (100.0%)" in rows
 
 
 def test_targets_may_be_dicts(tmp_path: Path) -> None:

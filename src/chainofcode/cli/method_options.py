@@ -56,7 +56,8 @@ def add_method_seconds(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         type=float,
         default=METHOD_SECONDS,
-        help=f"end a method after S seconds, and try the quickest one instead ({METHOD_SECONDS:g}; 0: no limit)",
+        help=f"end a method after S seconds, and try the quickest one instead, unless --no-fallback is given "
+        f"({METHOD_SECONDS:g}; 0: no limit)",
     )
 
 

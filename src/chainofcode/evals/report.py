@@ -180,8 +180,8 @@ class Summary:
         scores = self._of(method)
         cell, faithful, repaired = Cell.of(scores), self.faithful(method), [score for score in scores if score.repairs]
         parts = [
-            f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
-            f"which none was found ({self.unanswered(method):.1f}%)"
+            f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} unread "
+            f"({self.unanswered(method):.1f}%)"
         ]
         if repaired:
             ended_right = sum(score.verdict == "right" for score in repaired)

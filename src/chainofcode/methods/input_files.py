@@ -32,12 +32,12 @@ _MAX_FILES = 100  # each is inspected in a process of its own, and described in 
 INSPECTION_SECONDS, INSPECTION_BYTES = 60.0, 1024**3
 _KINDS = {
     ".csv": "rows", ".tsv": "rows", ".tab": "rows", ".parquet": "parquet", ".pq": "parquet", ".xlsx": "excel",
-    ".xlsm": "excel", ".xls": "excel", ".json": "json", ".jsonl": "lines", ".ndjson": "lines", ".txt": "text",
+    ".xlsm": "excel", ".json": "json", ".jsonl": "lines", ".ndjson": "lines", ".txt": "text",
     ".md": "text", ".markdown": "text", ".text": "text", ".log": "text", ".png": "path", ".jpg": "path",
     ".db": "database", ".sqlite": "database", ".sqlite3": "database",
     ".jpeg": "path", ".gif": "path", ".webp": "path", ".bmp": "path", ".tif": "path", ".tiff": "path", ".svg": "path",
 }  # fmt: skip
-_READ_WITH = {".parquet": "pyarrow", ".pq": "pyarrow", ".xlsx": "openpyxl", ".xlsm": "openpyxl", ".xls": "xlrd"}
+_READ_WITH = {".parquet": "pyarrow", ".pq": "pyarrow", ".xlsx": "openpyxl", ".xlsm": "openpyxl"}
 _MEANT_OTHERWISE = {*sys.stdlib_module_names, "answer", "pd", "np", "plt", "pandas", "numpy"}
 _JAVASCRIPT_WORDS = """
 arguments async await break case catch class const continue debugger default delete do else enum eval export extends
@@ -119,6 +119,8 @@ async def files_of(
 
 def _kind(path: str) -> str:
     check_file(path, MAX_BYTES)
+    if Path(path).suffix.lower() == ".xls":  # its only reader, xlrd, is hardly maintained
+        raise InputError(f"cannot read {path}: Excel's old format is not supported; save the file as .xlsx or CSV")
     return _KINDS.get(Path(path).suffix.lower(), "text")
 
 

@@ -34,7 +34,7 @@ def add_to(commands: Any) -> None:
         "chat",
         help="answer questions one after another; each may refer to those before it",
         description="Read a question from each line of standard input and answer it as coc ask does. The model is "
-        "loaded once, and sees the earlier questions and answers. /help lists the commands. "
+        "loaded once, and sees the last 20 questions and answers (2,000 characters of each). /help lists the commands. "
         "Exit code: 0 all answered, 1 a question was not, 2 could not run.",
         examples=(
             "coc chat --model ollama:llama3.2",

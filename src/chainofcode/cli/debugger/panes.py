@@ -145,7 +145,7 @@ def _step_heading(timeline: Timeline, step: Step, place: int) -> Text:
     made.append(f"{GUTTER[step.by]}", style_of(step.by))
     made.append(f"  line {step.line}")
     notes: list[str] = [step.how] if step.how else []
-    notes += [f"run {step.visit}"] if step.visit > 1 else []
+    notes += [f"visit {step.visit}"] if step.visit > 1 else []
     notes += [f"{step.seconds:.2f} s"] if step.seconds is not None and step.seconds >= 0.01 else []
     return made.append("".join(f"  {note}" for note in notes), "dim")
 
