@@ -550,7 +550,7 @@ def test_batch_column_of_the_documentation(name: str, row: str) -> None:
     lines = (ROOT / "docs" / "models.md").read_text().split("\n")
     (head,) = [line.split(" | ") for line in lines if line.startswith("| provider | schema")]
     (cells,) = [line.split(" | ") for line in lines if line.startswith(row)]
-    assert cells[head.index("batch")] == ("yes" if connect(name, api_key=KEY).has_batches else "no")
+    assert cells[head.index("batch endpoint")] == ("yes" if connect(name, api_key=KEY).has_batches else "no")
 
 
 @pytest.mark.parametrize(

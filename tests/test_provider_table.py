@@ -16,7 +16,15 @@ from chainofcode.lm.local import LocalLM
 
 pytest.importorskip("openai", reason="the extra `openai` is not installed")
 pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
-COLUMNS = ("schema", "log probabilities", "prompt cache", "images", "batch", "reasoning for values", "price known")
+COLUMNS = (
+    "schema",
+    "log probabilities",
+    "prompt cache",
+    "images",
+    "batch endpoint",
+    "reasoning for values",
+    "price known",
+)
 _DIALECTS, _BATCHES, _CLAUDE, _LOCAL = "test_dialects", "test_batches", "test_anthropic", "test_local"
 _OWN = f"{_DIALECTS}::test_self_hosted_servers"
 _PRICE = "test_provider_table::test_prices"
@@ -95,7 +103,7 @@ def test_table_agrees_with_declared_features(provider: str, monkeypatch: pytest.
         monkeypatch.delenv(variable, raising=False)
     lm, row = connected(provider), table()[provider]
     assert lm.has_logprobs is (row["log probabilities"] != "no")
-    assert lm.has_batches is (row["batch"] != "no")
+    assert lm.has_batches is (row["batch endpoint"] != "no")
     assert lm.has_effort is (row["reasoning for values"] not in ("none", "off"))
     assert "local" in provider or connect(lm.name, api_key="k", has_images=True).has_images
     assert lm.has_images is False  # of a model that is not in the table of lm/vision.py
