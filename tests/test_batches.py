@@ -214,7 +214,7 @@ def test_one_bad_request_fails_alone(server: Any, store: BatchStore) -> None:
     server.answer = answer
     good, bad, other = ask(model(server, store), "good", "bad", "other")
     assert good[0].text and other[0].text
-    assert isinstance(bad, LMError) and "rejects the request with 400: prompt too long" in str(bad)
+    assert isinstance(bad, LMError) and "rejects the request with HTTP 400: prompt too long" in str(bad)
     assert len(server.batches) == 1
 
 

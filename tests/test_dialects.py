@@ -380,7 +380,7 @@ def test_refusal_of_an_image_is_quoted(stand_in: Any, provider: str, model: str,
     protocol, name = PROVIDERS[provider]
     endpoint = stand_in(protocol)
     lm = connect(f"{name.partition(':')[0]}:{model}", base_url=endpoint.url, api_key="k", has_images=True)
-    with pytest.raises(LMError, match=rf"rejects the request with (400|500): .*{message}"):
+    with pytest.raises(LMError, match=rf"rejects the request with HTTP (400|500): .*{message}"):
         seeing(data, lm)
     assert len(endpoint.seen) <= 3
 

@@ -273,7 +273,7 @@ def test_stdout_has_only_messages_and_sigint_ends_the_server(script: Path) -> No
 
 
 def test_invalid_options_of_coc_mcp() -> None:
-    assert "there is no model" in coc("mcp", "--model", "nope").stderr
+    assert "unknown model 'nope'" in coc("mcp", "--model", "nope").stderr
     assert "--limit must be" in coc("mcp", "--model", "scripted:/dev/null", "--limit", "x=1").stderr
 
 

@@ -90,7 +90,7 @@ def _mark(model: str) -> str:
 
 
 def _seal(file: BinaryIO, size: int) -> bytes:
-    """Return the checksum of the next `size` bytes of a file."""
+    """Return the checksum of the next `size` bytes of an open file."""
     digest = hashlib.sha256()
     while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
         digest.update(chunk)

@@ -96,7 +96,7 @@ def prefix_directory() -> Path:
 
 def weights(name: str) -> Weights:
     if name not in MODELS:
-        raise LMError(f"there is no model {name!r} (expected one of: {', '.join(MODELS)}, or a path to a .gguf file)")
+        raise LMError(f"unknown model {name!r} (expected one of: {', '.join(MODELS)}, or a path to a .gguf file)")
     return MODELS[name]
 
 
