@@ -378,7 +378,7 @@ def test_a_server_that_does_not_read() -> None:
         ([frame(b"{}")], "it broke the protocol: malformed frame"),
         ([packet(Packet.WIRE, b"\xff\xff\xff\xff")], "it broke the protocol: a frame of 4,294,967,295 bytes"),
         ([frame(b'{"type":"ended","reason":"limit:wall"}')], "it broke the protocol: an end for the reason"),
-        ([packet(Packet.EXIT, b'{"code":-9,"cpu_seconds":0,"reason":"answered"}')], "ended of signal 9 (Killed)"),
+        ([packet(Packet.EXIT, b'{"code":-9,"cpu_seconds":0,"reason":"answered"}')], "was killed by signal 9 (Killed)"),
         ([packet(Packet.EXIT, b'{"code":0,"cpu_seconds":0,"reason":"limit:wall","message":"late"}')], "late"),
         ([packet(Packet.NOISE, b"x" * 1_000_000)] * 2, "past its own output"),
     ],

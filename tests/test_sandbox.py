@@ -101,7 +101,7 @@ def test_doctor_is_readable() -> None:
     for word in ("namespaces", "Landlock", "seccomp", "rlimits", "docker", "podman"):
         assert word in done.stdout
     done = coc("doctor", within=NO_NAMESPACES)
-    assert "to get it: ordinary users cannot create namespaces here" in done.stdout
+    assert "to enable it: ordinary users cannot create namespaces here" in done.stdout
 
 
 @in_tier_a

@@ -468,8 +468,8 @@ def test_ask_has_a_model_write_sql(coc: Coc) -> None:
     ("name", "content", "message"),
     [
         ("wide.csv", ",".join(f"c{n}" for n in range(5000)), "it has 5,000 columns"),
-        ("object.json", '{"a": 1}', "a table in JSON is a list of objects"),
-        ("numbers.json", "[1, 2]", "a table in JSON is made of objects"),
+        ("object.json", '{"a": 1}', "a table in JSON must be a list of objects"),
+        ("numbers.json", "[1, 2]", "each row of a table in JSON must be an object, not int"),
         ("nothing.json", "[]", "it has no columns"),
     ],
 )

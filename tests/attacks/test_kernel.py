@@ -280,4 +280,4 @@ def test_machine_code_opens_socket_without_sandbox() -> None:
 
 
 def test_i386_system_calls_are_fatal(sandbox: TierSandbox) -> None:
-    sandbox.assert_ends(CODE + f"answer = {GETPID_32}", "guest died", "of signal 31")
+    sandbox.assert_ends(CODE + f"answer = {GETPID_32}", "guest died", "by signal 31")

@@ -378,7 +378,7 @@ class Session:
         if ended.is_out_of_memory:
             return _ended("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
         cut = ", in the middle of a frame" if self._reader.is_cut() else ""
-        return _ended("guest died", f"the guest process ended {_how(ended.code)}{cut}{detail}")
+        return _ended("guest died", f"the guest process {_how(ended.code)}{cut}{detail}")
 
 
 def _ended(reason: str, message: str, **more: Any) -> Ended:
@@ -387,8 +387,8 @@ def _ended(reason: str, message: str, **more: Any) -> Ended:
 
 def _how(code: int) -> str:
     if code >= 0:
-        return f"with exit code {code}"
-    return f"of signal {-code} ({_SIGNALS.get(-code, 'an unusual one')})"
+        return f"ended with exit code {code}"
+    return f"was killed by signal {-code} ({_SIGNALS.get(-code, 'unknown')})"
 
 
 @contextlib.asynccontextmanager

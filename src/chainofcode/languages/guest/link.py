@@ -119,7 +119,7 @@ class GuestLink:
     def open(self, message: dict[str, Any]) -> int:
         """Queue a request for the next flush, without waiting. Returns the number that the reply will have."""
         if self.is_forked():
-            raise RuntimeError("a hole cannot be called in a forked process")
+            raise RuntimeError("an undefined function cannot be called in a forked process")
         self._pauses += 1
         self.post({"type": "paused", "id": self._pauses, **message})
         return self._pauses

@@ -146,7 +146,7 @@ class Expressions(ABC):
             else:
                 text = f"CASE WHEN ({before}) THEN TRUE ELSE ({before}) OR ({text}) END"
             if len(text) > _MAX_TEXT_CHARS:
-                raise SyntaxProblem("this condition is nested too deep", operands[0][0].start if operands[0] else 0)
+                raise SyntaxProblem("this condition is nested too deeply", operands[0][0].start if operands[0] else 0)
         return text, level
 
     def _is_volatile(self, items: Sequence[Node]) -> bool:

@@ -89,7 +89,7 @@ def plan_of(script: Script, functions: frozenset[str], aggregates: frozenset[str
     except SyntaxProblem as problem:
         raise NotAProgram(at(script.source, problem.offset, str(problem))) from None
     except RecursionError:
-        raise NotAProgram("the query is nested too deep") from None
+        raise NotAProgram("the query is nested too deeply") from None
     types, places = _types(script, full.sites), _places(script, full)
     return QueryPlan(script=script, full=full, simple=simple, limited=limited, types=types, places=places)
 

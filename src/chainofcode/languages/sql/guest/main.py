@@ -59,7 +59,7 @@ def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
         line = place(script.source, error.offset)[0] if error.offset is not None else None
         return {"reason": "error", "error": {"type": error.kind, "message": clean(message, 2000), "line": line}}
     except MemoryError:
-        return {"reason": "limit:memory", "error": {"type": "MemoryError", "message": "the query used up its memory"}}
+        return {"reason": "limit:memory", "error": {"type": "MemoryError", "message": "the query ran out of memory"}}
 
 
 def _engine(start: dict[str, Any]) -> Engine:
