@@ -62,7 +62,7 @@ def sent(shop: Path) -> list[str]:
         ("shp:send", "no module named 'shp' in the working directory or installed"),
         ("shop.more:send", "no module named 'shop.more'"),
         ("shop:snd", "has no snd; did you mean send?"),
-        ("shop:stock", "a tool is a function, not 3"),
+        ("shop:stock", "a tool must be a function, not 3"),
         ("failing:f", "cannot import failing: SystemExit: no"),
         ("needy:f", "cannot import needy: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
         ("os:open", "'open': that is a builtin"),

@@ -79,7 +79,7 @@ def test_missing_value_shows_exact_text_of_call(program: Path) -> None:
     assert """--values: {"call": "f('a')", "value": …}""" in done.stderr
     values = program.with_name("near.jsonl")
     values.write_text('{"call": "f(\'b\')", "value": 1}')
-    assert "no value for the call f('a'); the values have f('b')" in coc("run", program, "--values", values).stdout
+    assert "no value for the call f('a'); did you mean f('b')?" in coc("run", program, "--values", values).stdout
 
 
 @pytest.mark.parametrize(

@@ -458,7 +458,7 @@ def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
 def test_variables_of_the_program_are_not_inputs(fruit: Trace) -> None:
     with pytest.raises(InputError, match="count is not an input: the program sets it; change the program with --edit"):
         Changes.parse(["count=3"], fruit)
-    with pytest.raises(InputError, match=r"the trace has no input wods; did you mean words\?"):
+    with pytest.raises(InputError, match=r"the trace has no input 'wods'; did you mean words\?"):
         Changes.parse(["wods=[]"], fruit)
 
 
