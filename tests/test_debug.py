@@ -218,7 +218,7 @@ def test_go_to_step_and_find() -> None:
         assert app.place == 10
         await pilot.press("g")
         await type_in(app, pilot, "99")
-        assert "there is no step 99; the run has 17" in screen(app)
+        assert "there is no step '99'; the run has 17" in screen(app)
         await pilot.press("escape", "home", "slash")
         await pilot.press(*"hammer", "enter")
         assert app.timeline.steps[app.place].number == 7
@@ -226,7 +226,7 @@ def test_go_to_step_and_find() -> None:
         assert app.timeline.steps[app.place].number == 8
         await pilot.press("slash")
         await type_in(app, pilot, "no such thing")
-        assert "no step changes or mentions no such thing" in screen(app)
+        assert "no step changes or mentions 'no such thing'" in screen(app)
         await pilot.press("escape", "question_mark")
         assert "back to the recorded run" in screen(app)
         await pilot.press("q")
@@ -480,7 +480,7 @@ def test_traces_without_steps(trace: Trace) -> None:
         await type_in(app, pilot, "x")
         await pilot.press("escape", "g")
         await type_in(app, pilot, "1")
-        assert "there is no step 1" in screen(app)
+        assert "there is no step '1'" in screen(app)
         await pilot.press("escape")
         assert "no steps" in screen(app)
         assert "0/0" in screen(app)

@@ -223,7 +223,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))
     try:
-        with pytest.raises(InputError, match="cannot keep results"):
+        with pytest.raises(InputError, match="cannot store results"):
             store.keep(new_score(2), None)
         store.close()
     finally:

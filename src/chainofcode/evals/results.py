@@ -52,7 +52,7 @@ class ResultsDirectory:
                 self._known = {(score.id, score.method): score for score in self._mend() if not score.attempt}
                 self._file = opened.enter_context((directory / "results.jsonl").open("ab"))
             except OSError as error:
-                raise InputError(f"cannot keep results in {directory}: {error.strerror}") from None
+                raise InputError(f"cannot store results in {directory}: {error.strerror}") from None
             self._opened = opened.pop_all()
 
     def _check(self, settings: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class ResultsDirectory:
             self._file.write(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
             self._file.flush()
         except OSError as error:
-            raise InputError(f"cannot keep results in {self.directory}: {error.strerror}") from None
+            raise InputError(f"cannot store results in {self.directory}: {error.strerror}") from None
         return rows[-1]
 
     def _keep_trace(self, score: Score, trace: Trace) -> str:

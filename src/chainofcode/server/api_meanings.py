@@ -30,7 +30,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "method": "must be absent or coc",
         "type": "must be absent",
         "ask_me": _ASK_ME,
-        "values": "values of calls: objects with call and value, or texts such as is_fruit('fig')=True",
+        "values": "values of calls: objects with call and value, or strings such as is_fruit('fig')=True",
     },
     "Replay": {
         "set": "changes: CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with Python literals or JSON",
