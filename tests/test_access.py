@@ -397,7 +397,7 @@ def test_stopping_server_answers_but_starts_no_runs(tmp_path: Path) -> None:
         for url in (server.url, admin):  # new connections
             assert httpx.get(f"{url}/healthz").status_code == 200
             ready = httpx.get(f"{url}/readyz", timeout=30)
-            assert ready.status_code == 503 and ready.json()["problems"]["server"] == "about to stop"
+            assert ready.status_code == 503 and ready.json()["problems"]["server"] == "shutting down"
         refused = httpx.post(f"{server.url}/api/runs", json={"question": FRUIT})
         assert refused.status_code == 503 and int(refused.headers["retry-after"]) >= 1
         assert httpx.get(f"{server.url}/api/runs/{id}").status_code == 200

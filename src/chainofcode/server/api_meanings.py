@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _FILES = "ids of uploaded files"
-_ASK_ME = "functions whose calls wait for a person: names, or beginnings of names, as in approve_.*|confirm"
+_ASK_ME = "functions whose calls wait for a person: names or prefixes, as in approve_.*|confirm"
 _OPENAI = {
     "model": "METHOD, or METHOD:MODEL",
     "stream": "whether to stream the reply",

@@ -247,7 +247,8 @@ def _check_ask_me(pattern: str | None) -> None:
     if pattern is None:
         return
     if len(pattern) > patterns.MAX_ASK_ME_CHARS or not patterns.fits(patterns.ASK_ME, pattern):
-        raise invalid("ask_me must be names of functions, or beginnings of names, as in approve_.*|confirm", "ask_me")
+        shown = f"not {pattern[:100]!r}"
+        raise invalid(f"ask_me must be names of functions or prefixes, as in approve_.*|confirm, {shown}", "ask_me")
 
 
 def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
@@ -380,8 +381,9 @@ def _check_changes(changes: Sequence[str]) -> None:
     is_long = sum(map(len, changes)) > _MAX_CHANGES_CHARS or len(changes) > patterns.MAX_CHANGES
     if is_long or any(len(change) > patterns.MAX_CHANGE_CHARS for change in changes):
         raise invalid(f"the changes are too many or too long (at most {_MAX_CHANGES_CHARS:,} characters in all)")
-    if not all(patterns.fits(patterns.CHANGE, change) for change in changes):
-        raise invalid("a change must be CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
+    for change in changes:
+        if not patterns.fits(patterns.CHANGE, change):
+            raise invalid(f"a change must be CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, not {change[:100]!r}")
 
 
 def decoded(data: bytes, kind: type[T]) -> T:

@@ -268,7 +268,7 @@ def _summary(event: Event | bytes) -> str:
 
 
 async def _until_done(work: Coroutine[Any, Any, _Made]) -> _Made:
-    """Run in a task that is cancelled only once: the SDK cancels at every await, also in the cleanup of a guest."""
+    """Run in a task that is cancelled only once: the SDK cancels at every await, even in the cleanup of a guest."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task})
