@@ -145,7 +145,11 @@ def test_rejected_schema_is_remembered(endpoint: Any) -> None:
 
 def test_credentials_in_the_url_are_not_in_errors(endpoint: Any) -> None:
     url = endpoint.url.replace("http://", "http://someone:hunter2-hunter2@")
-    for status, words in ((401, "rejects the key"), (404, "model 'm' not found"), (503, "returned HTTP 503: down, [key]")):
+    for status, words in (
+        (401, "rejects the key"),
+        (404, "model 'm' not found"),
+        (503, "returned HTTP 503: down, [key]"),
+    ):
         endpoint.script[:] = [lambda e, status=status: e.reply(status, b"down, hunter2-hunter2")]
         with pytest.raises(LMError) as caught:
             ask(OpenAILM("m", base_url=url, api_key=KEY))

@@ -125,7 +125,7 @@ class BatchQueue:
         self._queue: list[_Waiting] = []
         self._first = self._last = 0.0  # when the first and the last request of the queue arrived
         self._taken: set[str] = set()  # custom ids whose reply a caller of this process has or waits for
-        self._open: dict[str, _Batch] = {}  # by token: batches without results, also if collecting them failed
+        self._open: dict[str, _Batch] = {}  # by token: batches without results, even if collecting them failed
         self._rounds: asyncio.Task[None] | None = None
 
     async def send(self, body: dict[str, Any]) -> Reply:

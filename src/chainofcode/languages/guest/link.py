@@ -44,7 +44,7 @@ class GuestLink:
         self._decode = json.JSONDecoder().decode
 
     def leave(self, code: int = 0) -> NoReturn:
-        """End the process at once, so that no destructor of the program sends anything after the last message."""
+        """End the process immediately, so that no destructor of the program sends anything after the last message."""
         self._os_exit(code)
 
     def is_forked(self) -> bool:

@@ -204,7 +204,7 @@ class _Run:
             if reply.get("type") != "resume" or reply.get("id") not in pending:
                 raise EOFError("the host resumed another pause")
             replies[reply["id"]] = reply
-            while following is not None and following[0] in replies:  # in order, at once: the run may be ended
+            while following is not None and following[0] in replies:  # in order, and immediately: the run may be ended
                 self._settle(*following)
                 following = next(settled, None)
             self._link.flush()
