@@ -252,7 +252,9 @@ def test_busy_endpoints_are_retried(endpoint: Any) -> None:
     ids=["cut", "drip", "endless", "no JSON", "no list", "no text", "no input", "no content", "deep", "huge", "key",
          "forbidden", "model", "request", "overloaded", "down", "elsewhere"],
 )  # fmt: skip
-def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
+def test_misbehaving_endpoint_is_an_error_without_the_key(
+    endpoint: Any, act: Any, words: str, is_transient: bool
+) -> None:
     endpoint.script[:] = [act]
     model = lm(endpoint, request_seconds=1 if act is drip else 20)
     started = time.monotonic()
@@ -295,7 +297,7 @@ def test_known_prices(endpoint: Any) -> None:
     assert lm(endpoint).dollars(1000, 100) is None
 
 
-def test_missing_package(tmp_path: Path) -> None:
+def test_missing_package_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "anthropic.py").write_text("raise ModuleNotFoundError('not here', name='anthropic')")
     code = (
         f"import asyncio, sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom chainofcode import Message\n"

@@ -329,7 +329,7 @@ def test_replay_keeps_confidences() -> None:
 # --- in words -----------------------------------------------------------------------------------------------------
 
 
-def test_confidence_in_words() -> None:
+def test_confidence_is_rounded_in_words() -> None:
     assert how_sure(Confidence(0.73)) == "73% sure"
     assert how_sure(Confidence(0.997)) == ">99% sure"
     assert how_sure(Confidence(1.0)) == "100% sure"

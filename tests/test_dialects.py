@@ -281,7 +281,9 @@ def test_a_stand_in_constrains_only_what_it_understands(stand_in: Any) -> None:
     ],
     ids=["vllm", "sglang", "llama.cpp, 1 slot", "llama.cpp, 3 slots", "ollama"],
 )
-def test_votes(stand_in: Any, protocol: Any, name: str, requests: int, later: int) -> None:
+def test_missing_votes_are_requested_one_by_one(
+    stand_in: Any, protocol: Any, name: str, requests: int, later: int
+) -> None:
     """If a server writes one reply per request, the others are requested one by one."""
     endpoint = stand_in(protocol)
     lm = connect(name, base_url=endpoint.url)

@@ -44,7 +44,7 @@ def error_message(result: Result) -> str:
     ],
     ids=lambda value: value[:12] if isinstance(value, str) else None,
 )
-def test_unreadable_source(source: str, words: str) -> None:
+def test_unreadable_source_is_explained(source: str, words: str) -> None:
     message = error_message(run(source, limits=LIMITS))
     assert words in message or "died" in message
     with pytest.raises(ProgramError):

@@ -259,7 +259,7 @@ def test_queue_and_rate_limits_apply(tmp_path: Path) -> None:
         assert server.client.post("/mcp", json=HELLO, headers=ACCEPT).status_code == 429
 
 
-def test_budget_applies(tmp_path: Path) -> None:
+def test_budget_applies_to_tools(tmp_path: Path) -> None:
     from endpoint import serving
 
     reply = {

@@ -179,7 +179,7 @@ def test_requests_to_busy_endpoints_are_retried(endpoint: Any) -> None:
     assert len(endpoint.seen) == 3
 
 
-def test_a_compressed_reply(endpoint: Any) -> None:
+def test_compressed_reply_is_read(endpoint: Any) -> None:
     endpoint.script[:] = [lambda e: e.reply(200, gzip.compress(json.dumps(GOOD).encode()), Content_Encoding="gzip")]
     assert ask(lm(endpoint))[0].text == "true"
     assert endpoint.seen[0][0]["accept-encoding"] == "gzip, deflate"
@@ -256,7 +256,9 @@ def test_budget_applies_if_no_usage_is_reported(endpoint: Any) -> None:
     ],
     ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "no UTF-8", "no UTF-8 in an error", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
 )  # fmt: skip
-def test_misbehaving_endpoints(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
+def test_misbehaving_endpoint_is_an_error_without_the_key(
+    endpoint: Any, act: Any, words: str, is_transient: bool
+) -> None:
     endpoint.script[:] = [act]
     started = time.monotonic()
     with pytest.raises(LMError) as caught:

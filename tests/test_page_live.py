@@ -201,7 +201,7 @@ def test_resting_pointer_selects_no_line(seen: Seen, server: Serving) -> None:
     assert seen.complaints == []
 
 
-def test_reload_during_a_run(seen: Seen, server: Serving, model: Model) -> None:
+def test_run_continues_after_a_reload(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('hammer')")
     open_page(seen, server.url)
     id = ask(seen, model="openai:m")
@@ -215,7 +215,7 @@ def test_reload_during_a_run(seen: Seen, server: Serving, model: Model) -> None:
     assert seen.complaints == []
 
 
-def test_cancel_button(seen: Seen, server: Serving, model: Model) -> None:
+def test_cancel_button_ends_the_run(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('saw')")
     open_page(seen, server.url)
     id = ask(seen, model="openai:m")
@@ -460,7 +460,7 @@ def test_switching_runs_replaces_all_content(seen: Seen, server: Serving) -> Non
 # --- what if ------------------------------------------------------------------------------------------------------
 
 
-def test_own_program_with_values(seen: Seen, server: Serving) -> None:
+def test_own_program_runs_with_values(seen: Seen, server: Serving) -> None:
     open_page(seen, server.url)
     seen.page.click("#mode")
     assert seen.page.evaluate("document.activeElement.id") == "program"

@@ -151,7 +151,7 @@ def test_tools_override_the_library_and_programs_override_tools() -> None:
     assert run("def sqrt(x): ...\nanswer = sqrt(4)", tools=[sqrt]).answer == "mine"
 
 
-def test_approval() -> None:
+def test_calls_run_only_if_approved() -> None:
     requests: list[str] = []
 
     def refuse(used: Tool, call: str) -> bool:
@@ -252,7 +252,7 @@ def test_argument_names_are_identifiers() -> None:
     assert "takes no argument named 'amount=1, to'" in approved("send(**{'amount=1, to': 2})", send)
 
 
-def test_read_only() -> None:
+def test_read_only_tools_have_no_effect() -> None:
     @read_only
     def look(at: str) -> str:
         return at

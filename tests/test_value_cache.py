@@ -259,7 +259,7 @@ def program_and_script(tmp_path: Path) -> list[str]:
     return ["run", str(tmp_path / "program.py"), "--model", f"scripted:{tmp_path / 'script.jsonl'}", "--json"]
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_command_caches_values_in_a_directory(tmp_path: Path) -> None:
     command = [*program_and_script(tmp_path), "--cache", str(tmp_path / "new" / "cache")]
     for cached in (0, 3):
         output = json.loads(coc(*command).stdout)

@@ -56,7 +56,7 @@ def test_values_with_time_zones_are_opaque() -> None:
 
 
 @pytest.mark.parametrize(("value", "form"), TAGGED, ids=lambda item: repr(item)[:30])
-def test_documented_form(value: Any, form: Any) -> None:
+def test_values_have_their_documented_form(value: Any, form: Any) -> None:
     assert encode(value) == form
     back = decode(json.loads(json.dumps(form)))
     assert (back, type(back)) == (value, type(value))
@@ -136,7 +136,7 @@ def test_any_json_is_a_value_or_a_clear_error(data: Any) -> None:
         {"$bytes": "§"},
     ],
 )
-def test_wrong_forms(form: Any) -> None:
+def test_wrong_forms_are_rejected(form: Any) -> None:
     with pytest.raises(ValueFormatError):
         decode(form)
 
@@ -172,7 +172,7 @@ def test_brief_is_bounded(value: Any) -> None:
     assert len(brief(value)) < 2000
 
 
-def test_brief_of_large_things() -> None:
+def test_brief_of_large_values_is_short() -> None:
     assert len(brief([list(range(1000))] * 1000)) < 400
     assert len(brief("x" * 10**6)) < 400
     assert brief(10**1000) == "<int of 3322 bits>"
