@@ -116,7 +116,7 @@ def test_solve_and_verify_tools(script: Path, mode: str) -> None:
             verified = (await client.call_tool("verify", given)).structured_content
             assert (verified["score"], verified["flags"], verified["chain"]) == (1.0, [], "intact")
             assert verified["decisive"] == ["is_fruit('fig')", "is_fruit('saw')"]
-            assert verified["hangs_on"].startswith("The answer hangs on is_fruit('fig') → True (line ")
+            assert verified["hangs_on"].startswith("The answer depends on is_fruit('fig') → True (line ")
         changed = await client.call_tool("verify", {"trace": text.replace('"text":"1"', '"text":"2"')})
         assert changed.structured_content["chain"] == "broken"
         assert changed.structured_content["score"] == 0

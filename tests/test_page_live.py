@@ -563,7 +563,7 @@ def test_check_panel_names_the_decisive_value(seen: Seen, tmp_path: Path) -> Non
             0, {"when": f"call: is_fruit('{name}')", "reply": completion.text, "logprobs": openai_logprobs(completion)}
         )
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
-    message = "The answer hangs most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
+    message = "The answer depends most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
     with model_endpoint(script) as model, serving(tmp_path, model) as server:
         open_page(seen, server.url)
         id = ask(seen, model="openai:m")

@@ -93,7 +93,7 @@ class Verdict:
 
     @property
     def hangs_on_text(self) -> str:
-        """A sentence about the value that the answer hangs on; empty if there is none."""
+        """A sentence about the value that the answer depends on most; empty if there is none."""
         flip, decisive = self.hangs_on, self._decisive
         if flip is None:
             return ""
@@ -105,7 +105,7 @@ class Verdict:
         else:
             judged = f"on {judged}" + (f" and {count(len(decisive) - 1, 'other value')}" if decisive[1:] else "")
         then = f"it would be {_short(flip.answer)}" if flip.is_answered else "there would be no answer"
-        return f"The answer hangs {judged}: with {brief(flip.value, _MAX_SHOWN)} {then}."
+        return f"The answer depends {judged}: with {brief(flip.value, _MAX_SHOWN)} {then}."
 
     @property
     def _decisive(self) -> list[Flip]:
