@@ -245,11 +245,11 @@ def test_objects_of_program_classes_are_not_data() -> None:
     program = "class Bill: pass\nanswer = Bill()"
     result, _ = solved([program, program], Bill)
     assert result.error is not None
-    assert "the answer is a Bill of the program's, which stays there" in result.error.message
+    assert "the answer is a Bill object, which cannot leave the sandbox" in result.error.message
     result, _ = solved(["class A: pass\nanswer = [A()]"] * 2, "json")
-    assert result.error is not None and "it holds a A" in result.error.message
+    assert result.error is not None and "it contains a A" in result.error.message
     result, _ = solved(["class A: pass\nanswer = [A()]"] * 2, "list")
-    assert result.error is not None and "the answer holds a A" in result.error.message
+    assert result.error is not None and "the answer contains a A" in result.error.message
 
 
 def test_trace_keeps_data_and_original_text(tmp_path: Path) -> None:

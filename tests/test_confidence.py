@@ -323,7 +323,7 @@ def test_replay_keeps_confidences() -> None:
     assert [step.call for step in changed.judgements] == [
         "is_big('ant')",
         "is_big('cow')",
-    ]  # the changed value is no judgement
+    ]  # the changed value is not a judgement
 
 
 # --- in words -----------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def error_message(result: Result) -> str:
         ("x = 1\n" * 2_000_000, "12,000,000 bytes"),
         ("é" * 600_000, "1,200,000 bytes"),
         ("x = 1\ny = '\0'", "line 2 contains a null byte"),
-        ("x = 1\n\ny = '\ud800'", "line 3 holds a lone surrogate"),
+        ("x = 1\n\ny = '\ud800'", "line 3 contains a lone surrogate"),
         ("x = " + "-" * 200_000 + "1", "nested too deep"),
         ("x = " + "1+" * 100_000 + "1", "nested too deep"),
         ("x" + ".a" * 100_000, "nested too deep"),

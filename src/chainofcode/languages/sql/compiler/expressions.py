@@ -114,7 +114,7 @@ class Expressions(ABC):
         if head := lambda_head(items):
             own = replace(
                 context, inside="", is_condition=False, depth=context.depth + 1
-            )  # its parameters are no columns
+            )  # its parameters are not columns
             text, end = self.expression(items[head:], own, level)
             return f"{self.plain(items[:head])} {text}", end
         for word in ("OR", "AND"):
