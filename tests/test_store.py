@@ -386,7 +386,7 @@ def test_a_budget_in_money_needs_a_price(tmp_path: Path) -> None:
     with serving(reply) as server:
         url = ("--base-url", f"{server.url}/v1", "--api-key", "k", "--budget", "money=1")
         done = coc("eval", questions, "--model", "openai:nobody-knows", *url, "--methods", "direct", "--at-once", "1")
-    assert "the price of openai:nobody-knows is not known" in done.stderr
+    assert "the price of openai:nobody-knows is unknown" in done.stderr
     assert "1 of 3 samples were run" in done.stderr
 
 

@@ -313,7 +313,7 @@ def test_long_numbers_are_hashed_quickly() -> None:
 
 
 def test_too_many_parts_are_refused() -> None:
-    with pytest.raises(ValueFormatError, match="over 1,000,000 parts"):
+    with pytest.raises(ValueFormatError, match="more than 1,000,000 parts"):
         decode([[[]] * 500_001, [[]] * 500_001])
 
 

@@ -88,7 +88,7 @@ class RequestGuard:
         except Exception as error:  # the server continues
             self._log_failure(scope, error)
             if not sender.status:
-                broken = Refusal(500, "internal", "internal error; the server's log has the details")
+                broken = Refusal(500, "internal", "internal error; see the server's log")
                 await refused(broken, scope["path"])(scope, receive, sender)
         finally:
             self._count(scope, sender.status, time.monotonic() - started)

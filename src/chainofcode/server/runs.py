@@ -181,10 +181,7 @@ class Runs:
             state, run.error = active.state_if_refused, {"type": error.kind, "message": error.message}
         except Exception as error:  # one run: the others continue
             self._log.write("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
-            state, run.error = (
-                "failed",
-                {"type": "internal", "message": "internal error; the server's log has the details"},
-            )
+            state, run.error = "failed", {"type": "internal", "message": "internal error; see the server's log"}
         active.is_ending = True
         run.seconds = round((run.seconds or 0.0) + time.monotonic() - started, 6)
         await self._end(active, state)
