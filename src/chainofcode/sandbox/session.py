@@ -363,7 +363,7 @@ class Session:
         except TimeoutError:
             self._guest.kill()
             # If it was halted: on a busy machine, its end may take longer.
-            return _ended(*(self._halting or ("guest died", "it closed its pipe and went on running")))
+            return _ended(*(self._halting or ("guest died", "it closed its pipe but kept running")))
         self._wire.read_noise()
         if self._halting is not None:  # it was halted before it had a signal handler
             return _ended(*self._halting)
