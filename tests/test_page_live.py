@@ -321,7 +321,7 @@ def test_token_is_requested_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> N
         seen.page.fill("#token", "wrong")
         seen.page.keyboard.press("Enter")
         seen.shows("#token-title", "Wrong token")
-        seen.shows("#token-form", "person who started the server has it")
+        seen.shows("#token-form", "person who runs the server")
         seen.page.fill("#token", token)
         seen.page.keyboard.press("Enter")
         seen.wait_for("document.querySelectorAll('#method option').length > 1")

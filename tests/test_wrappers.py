@@ -202,7 +202,7 @@ def test_spent_budget_stops_requests() -> None:
         assert caught.value.which == which
     lm = Budgeted(reply(None), dollars=1.0)
     ask(lm)
-    with pytest.raises(BudgetError, match="price of costly is not known"):
+    with pytest.raises(BudgetError, match="price of costly is unknown"):
         ask(lm)
     with pytest.raises(BudgetError):
         ask(Budgeted(ScriptedLM(["x"] * 5), calls=2), n=3)
