@@ -102,7 +102,7 @@ def test_values_of_an_emulator_are_cached(coc: Coc) -> None:
         assert (data["value"], data["cached"]) == (COUNTED, cached)
         assert len(Trace.read(Path("trace.jsonl")).calls) == 4 - cached
     code, _, err = coc(*command, "--model", "scripted:model.jsonl")
-    assert (code, "give --model or --emulator, not both" in err) == (2, True)
+    assert (code, "use --model or --emulator, not both" in err) == (2, True)
 
 
 def test_query_with_a_cascade(coc: Coc) -> None:
