@@ -77,7 +77,7 @@ FATAL = {
     "abort": ("libc.abort()", "by signal"),
     "leaving in C": ("libc._exit(7)", "with exit code 7"),
     "leaving with what looks like success": ("os._exit(0)", "with exit code 0"),
-    "killing itself": ("import signal\nos.kill(os.getpid(), signal.SIGKILL)\nlibc._exit(3)", "ended"),
+    "killing itself": ("import signal\nos.kill(os.getpid(), signal.SIGKILL)\nlibc._exit(3)", "the guest process"),
     "its own objects overwritten": ("ctypes.memset(id(print), 0xff, 64)\nprint()", "by signal 11"),
     "no memory for itself": (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1, 1))\nctypes.string_at(0)",
