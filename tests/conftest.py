@@ -34,7 +34,7 @@ BY_CHANCE = {
     "test_under_the_engine[decorators]",
     "test_threads_that_print_while_others_call_holes",
     "test_forked_children_send_no_frames",
-    "test_child_that_holds_the_pipes_open",
+    "test_child_that_holds_the_pipes_does_not_delay_the_end",
     "test_guest_that_never_stops[fork]",
     "test_guest_that_never_stops[child]",
     "test_nothing_is_left_behind",

@@ -92,7 +92,7 @@ def test_invalid_owner_names(name: str) -> None:
         new_token(name)
 
 
-def test_tokens_command(tmp_path: Path) -> None:
+def test_tokens_are_added_listed_and_revoked_by_command(tmp_path: Path) -> None:
     data = ["--data", str(tmp_path)]
     secret = coc("tokens", "add", "ann", "--expires", "2", "--budget", "money=1.5", "--scope", "metrics", *data)
     coc("tokens", "add", "bob", *data)
@@ -167,7 +167,7 @@ def test_a_token_expires_and_its_streams_end(server: Serving) -> None:
         (["metrics"], {"GET /metrics", "GET /readyz"}),
     ],
 )
-def test_scopes(server: Serving, scopes: list[str], allowed: set[str]) -> None:
+def test_token_is_limited_to_its_scopes(server: Serving, scopes: list[str], allowed: set[str]) -> None:
     requests = {"GET /api/runs", "GET /v1/models", "POST /api/runs", "POST /v1/chat/completions"}
     requests |= {"DELETE /api/runs/none", "GET /metrics", "GET /readyz", "POST /mcp", "GET /mcp"}
     secret, token = new_token("scoped", scopes=scopes)
@@ -298,7 +298,7 @@ def test_only_a_trusted_proxy_is_believed() -> None:
         ("nonsense", "127.0.0.1"),
     ],
 )
-def test_client_address(listed: str, client: str) -> None:
+def test_last_untrusted_address_is_the_client(listed: str, client: str) -> None:
     assert forwarded("127.0.0.1", {"X-Forwarded-For": listed})["client"][0] == client
 
 
@@ -397,7 +397,7 @@ def test_stopping_server_answers_but_starts_no_runs(tmp_path: Path) -> None:
         for url in (server.url, admin):  # new connections
             assert httpx.get(f"{url}/healthz").status_code == 200
             ready = httpx.get(f"{url}/readyz", timeout=30)
-            assert ready.status_code == 503 and ready.json()["problems"]["server"] == "about to stop"
+            assert ready.status_code == 503 and ready.json()["problems"]["server"] == "shutting down"
         refused = httpx.post(f"{server.url}/api/runs", json={"question": FRUIT})
         assert refused.status_code == 503 and int(refused.headers["retry-after"]) >= 1
         assert httpx.get(f"{server.url}/api/runs/{id}").status_code == 200
@@ -440,7 +440,7 @@ class Endpoint(http.server.ThreadingHTTPServer):
         (200, ["other"], "ollama:llama3.2", "model 'llama3.2' not found"),
     ],
 )
-def test_model_problems(
+def test_problem_of_a_model_is_found_without_a_completion(
     monkeypatch: pytest.MonkeyPatch, status: int, models: list[str], model: str, problem: str
 ) -> None:
     from chainofcode.lm import connect
@@ -454,7 +454,7 @@ def test_model_problems(
     assert endpoint.paths == ["/v1/models"]
 
 
-def test_missing_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_weights_are_a_problem(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from chainofcode.lm import connect
 
     pytest.importorskip("xllamacpp")
@@ -588,7 +588,7 @@ def test_failed_model_load_is_retried(outcome: Path, tmp_path: Path) -> None:
         PARENT.upper(),
     ],
 )
-def test_invalid_traceparent(header: str) -> None:
+def test_invalid_traceparent_is_ignored(header: str) -> None:
     assert trace_id_of(header) == ""
 
 

@@ -107,7 +107,7 @@ def test_fitting_answers_are_converted(answer_type: Any, program: str, value: An
     ],
 )
 @pytest.mark.parametrize("method", ["direct", "cot"])
-def test_answers_in_replies(answer_type: Any, reply: str, value: Any, method: str) -> None:
+def test_answer_is_read_from_the_reply(answer_type: Any, reply: str, value: Any, method: str) -> None:
     result, _ = solved([reply, "A: no idea"], answer_type, method=method)
     assert result.answer == value, result
 
@@ -245,11 +245,11 @@ def test_objects_of_program_classes_are_not_data() -> None:
     program = "class Bill: pass\nanswer = Bill()"
     result, _ = solved([program, program], Bill)
     assert result.error is not None
-    assert "the answer is a Bill of the program's, which stays there" in result.error.message
+    assert "the answer is a Bill object, which cannot leave the sandbox" in result.error.message
     result, _ = solved(["class A: pass\nanswer = [A()]"] * 2, "json")
-    assert result.error is not None and "it holds a A" in result.error.message
+    assert result.error is not None and "it contains a A" in result.error.message
     result, _ = solved(["class A: pass\nanswer = [A()]"] * 2, "list")
-    assert result.error is not None and "the answer holds a A" in result.error.message
+    assert result.error is not None and "the answer contains a A" in result.error.message
 
 
 def test_trace_keeps_data_and_original_text(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_trace_keeps_data_and_original_text(tmp_path: Path) -> None:
     assert (result.trace.answer.text, result.trace.answer.said) == ("3", "'3 figs'")
 
 
-def test_pydantic_models() -> None:
+def test_pydantic_model_is_checked_and_returned() -> None:
     pydantic = pytest.importorskip("pydantic")
 
     class Invoice(pydantic.BaseModel):  # type: ignore[misc, name-defined]
@@ -307,7 +307,7 @@ def test_last_event_of_ask_has_the_data() -> None:
         (Bill, r"answer = {'items': [], '\ud800': 1}", "surrogates not allowed"),
     ],
 )
-def test_unfitting_answers(answer_type: Any, program: str, message: str) -> None:
+def test_unfitting_answer_is_an_error(answer_type: Any, program: str, message: str) -> None:
     result, _ = solved([program] * 2, answer_type)
     assert result.error is not None and result.error.type == "AnswerType"
     assert message in result.error.message, result.error.message
@@ -456,7 +456,7 @@ def test_comments_without_statement_are_rejected_quickly(query: str) -> None:
     assert time.monotonic() - started < 5
 
 
-def test_comments_before_a_statement() -> None:
+def test_comments_before_a_statement_are_accepted() -> None:
     query = "-- all\n/* a */ /**/\nSELECT 1"
     assert sql.Query(None).read(query) == query
 
@@ -536,7 +536,7 @@ def test_invalid_databases(content: bytes | None, message: str, tmp_path: Path) 
         solve("What?", ScriptedLM([]), answer_type="int", database=str(path))
 
 
-def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duckdb_is_queried_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "MAX_SECONDS", 3.0)
     duckdb = pytest.importorskip("duckdb")
     path = tmp_path / "shop.duckdb"

@@ -233,7 +233,7 @@ def test_busy_endpoints_are_retried(endpoint: Any) -> None:
     [
         (cut, "the request to anthropic:some-model failed", True),
         (drip, "took over 1 s", True),
-        (endless, "fails with 500", True),
+        (endless, "returned HTTP 500", True),
         (lambda e: e.reply(200, b"this is no JSON"), "malformed reply", True),
         (lambda e: e.reply(200, b'{"content": "none"}'), "malformed reply", True),
         (lambda e: e.reply(200, b'{"content": [{"type": "text", "text": 5}]}'), "malformed reply", True),
@@ -244,15 +244,17 @@ def test_busy_endpoints_are_retried(endpoint: Any) -> None:
         (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "ANTHROPIC_API_KEY", False),
         (lambda e: e.reply(403, b"not you"), "rejects the key", False),
         (lambda e: e.reply(404, b'{"error": {"message": "model: some-model"}}'), "model 'some-model' not found", False),
-        (refusal("prompt is too long"), "rejects the request with 400: prompt is too long", False),
-        (lambda e: e.reply(529, b'{"error": {"message": "Overloaded"}}'), "fails with 529: Overloaded", True),
-        (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503: down, [key]", True),
+        (refusal("prompt is too long"), "rejects the request with HTTP 400: prompt is too long", False),
+        (lambda e: e.reply(529, b'{"error": {"message": "Overloaded"}}'), "returned HTTP 529: Overloaded", True),
+        (lambda e: e.reply(503, f"down, {KEY}".encode()), "returned HTTP 503: down, [key]", True),
         (lambda e: e.reply(307, b"", Location=f"{e.url}/v1/messages"), "redirects requests", False),
     ],
     ids=["cut", "drip", "endless", "no JSON", "no list", "no text", "no input", "no content", "deep", "huge", "key",
          "forbidden", "model", "request", "overloaded", "down", "elsewhere"],
 )  # fmt: skip
-def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
+def test_misbehaving_endpoint_is_an_error_without_the_key(
+    endpoint: Any, act: Any, words: str, is_transient: bool
+) -> None:
     endpoint.script[:] = [act]
     model = lm(endpoint, request_seconds=1 if act is drip else 20)
     started = time.monotonic()
@@ -295,7 +297,7 @@ def test_known_prices(endpoint: Any) -> None:
     assert lm(endpoint).dollars(1000, 100) is None
 
 
-def test_missing_package(tmp_path: Path) -> None:
+def test_missing_package_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "anthropic.py").write_text("raise ModuleNotFoundError('not here', name='anthropic')")
     code = (
         f"import asyncio, sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom chainofcode import Message\n"

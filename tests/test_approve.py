@@ -62,7 +62,7 @@ def sent(shop: Path) -> list[str]:
         ("shp:send", "no module named 'shp' in the working directory or installed"),
         ("shop.more:send", "no module named 'shop.more'"),
         ("shop:snd", "has no snd; did you mean send?"),
-        ("shop:stock", "a tool is a function, not 3"),
+        ("shop:stock", "a tool must be a function, not 3"),
         ("failing:f", "cannot import failing: SystemExit: no"),
         ("needy:f", "cannot import needy: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
         ("os:open", "'open': that is a builtin"),
@@ -75,7 +75,7 @@ def test_invalid_tools(shop: Path, tool: str, message: str) -> None:
         assert message in done.stderr
 
 
-def test_run(shop: Path) -> None:
+def test_run_calls_tools(shop: Path) -> None:
     done = coc("run", "p.py", *TOOLS, "--approve", "never", cwd=shop)
     assert done.stdout.startswith("answer: 4.5\n"), done
     assert re.search(r"1  tl  total = price\('fig'\) +price\('fig'\) → 1.5", done.stdout)
@@ -83,7 +83,7 @@ def test_run(shop: Path) -> None:
     assert done.stderr == ""
 
 
-def test_run_many(shop: Path) -> None:
+def test_each_record_calls_its_tools(shop: Path) -> None:
     records = [{"id": n, "program": PROGRAM} for n in range(3)]
     (shop / "p.jsonl").write_text("\n".join(map(json.dumps, records)))
     done = coc("run", "p.jsonl", *TOOLS, "--approve", "never", cwd=shop)
@@ -232,7 +232,7 @@ def test_long_call_can_be_shown_in_full_before_approval(shop: Path) -> None:
     assert sent(shop) == []
 
 
-def test_interrupting_the_prompt(shop: Path) -> None:
+def test_interrupting_the_prompt_makes_no_call(shop: Path) -> None:
     code, drawn = in_terminal(shop, *ASK, typed=[(PROMPT, "\x03")])
     assert code == 130
     assert "coc: interrupted" in drawn

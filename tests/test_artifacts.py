@@ -76,7 +76,7 @@ def test_no_files_without_scratch_directory() -> None:
             run("answer = 1", scratch=True, sandbox="B")
 
 
-def test_figures() -> None:
+def test_figures_are_drawn_without_a_window() -> None:
     program = """
 import matplotlib
 import matplotlib.pyplot as plt
@@ -154,7 +154,7 @@ answer = 1
     assert "over 33,554,432 bytes in all" in unsent(result)[1]
 
 
-def test_a_million_files() -> None:
+def test_a_million_files_fill_the_scratch_directory() -> None:
     result = run_in_scratch(
         """
 made = 0
@@ -228,7 +228,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("how", HOSTILE)
-def test_hostile_guests(how: str) -> None:
+def test_hostile_guest_breaks_the_protocol(how: str) -> None:
     result = run_in_scratch(f"{WIRE}\n{HOSTILE[how]}\nanswer = 1")
     assert result.reason == "guest died", result
     assert result.error is not None and "it broke the protocol: " in result.error.message
@@ -392,7 +392,7 @@ def test_artifacts_on_the_command_line(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "dir" / "a.txt").read_text() == "hi"
 
 
-def test_bad_directories(tmp_path: Path) -> None:
+def test_bad_directory_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("answer = 1")
     done = coc("run", program, "--artifacts", program)
@@ -403,7 +403,7 @@ def test_bad_directories(tmp_path: Path) -> None:
     assert done.returncode == 2 and "no scratch directory without a sandbox" in done.stderr
 
 
-def test_image_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_is_shown_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "p.py"
     program.write_text(f"open('dot.png', 'wb').write({png(1, 1)!r})\nanswer = 1")
     monkeypatch.setenv("TERM_PROGRAM", "iTerm.app")

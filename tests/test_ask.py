@@ -89,7 +89,7 @@ def test_question_from_standard_input(script: Path) -> None:
         ("print('said')", "said"),
     ],
 )
-def test_answers_as_text(program: str, printed: str, tmp_path: Path) -> None:
+def test_answers_are_printed_without_quotes(program: str, printed: str, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(f"```python\n{program}\n```"))
     done = coc("ask", "What?", "--model", f"scripted:{path}", "--quiet", "--repairs", "0")
@@ -109,7 +109,7 @@ def test_failure_names_cause_and_line(tmp_path: Path) -> None:
     [
         (["ask", ""], "the question is empty"),
         (["ask", "x" * 100_001], "100,000 are allowed"),
-        (["ask", "What?", "--model", "nonsense"], "there is no model 'nonsense'"),
+        (["ask", "What?", "--model", "nonsense"], "unknown model 'nonsense'"),
         (["ask", "What?", "--model", "local:nonsense"], "nonsense"),
         (["ask", "What?", "--model", "local:/nowhere.gguf"], "no model file"),
         (["ask", "What?", "--model", "scripted:/nowhere"], "cannot read /nowhere"),
@@ -123,7 +123,7 @@ def test_failure_names_cause_and_line(tmp_path: Path) -> None:
         (["ask", "What?", "--model", "scripted:README.md", "--trace", "none/t"], "there is no directory none"),
     ],
 )
-def test_bad_input(arguments: list[str], message: str) -> None:
+def test_bad_input_is_explained(arguments: list[str], message: str) -> None:
     done = coc(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
@@ -141,7 +141,7 @@ def test_request_that_the_time_limit_cancelled_is_not_shown_as_a_reply(tmp_path:
     assert done.stderr.endswith("use --method-seconds 5\n")
 
 
-def test_limit_on_calls(tmp_path: Path) -> None:
+def test_limit_on_calls_ends_the_run(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text("\n".join(json.dumps(r) for r in ["```python\nanswer = [f(n) for n in range(9)]\n```", *["1"] * 9]))
     done = coc("ask", "What?", "--model", f"scripted:{path}", "--limit", "calls=3")
@@ -284,7 +284,7 @@ def test_lines_of_a_suite_end_only_at_newlines(tmp_path: Path) -> None:
     assert [sample.question for sample in load(str(suite))] == ["one\u2028two\x85three", "?"]
 
 
-def test_scoring() -> None:
+def test_answers_are_compared_by_value() -> None:
     assert is_same(3, 3.0)
     assert is_same("3", 3)
     assert is_same("Yes", "yes")
@@ -439,7 +439,7 @@ def scripted() -> ScriptedLM:
     return ScriptedLM(reply)
 
 
-def test_solve() -> None:
+def test_solve_returns_the_answer_and_its_trace() -> None:
     result = solve(QUESTION, scripted())
     assert result.answer == 1
     assert result.trace.question == QUESTION
@@ -468,7 +468,7 @@ def test_ask_is_a_stream_of_events() -> None:
     ]  # fmt: skip
 
 
-def test_shots() -> None:
+def test_number_of_examples_in_the_prompt_can_be_set() -> None:
     def instructions(lm: ScriptedLM, shots: int | None = None) -> str:
         return "\n".join(message.content for message in Inquiry("?", lm, shots).shown("program"))
 

@@ -214,7 +214,7 @@ def test_one_bad_request_fails_alone(server: Any, store: BatchStore) -> None:
     server.answer = answer
     good, bad, other = ask(model(server, store), "good", "bad", "other")
     assert good[0].text and other[0].text
-    assert isinstance(bad, LMError) and "rejects the request with 400: prompt too long" in str(bad)
+    assert isinstance(bad, LMError) and "rejects the request with HTTP 400: prompt too long" in str(bad)
     assert len(server.batches) == 1
 
 
@@ -244,7 +244,7 @@ def test_requests_that_always_expire_are_given_up(server: Any, store: BatchStore
     assert len(server.batches) == 5
 
 
-def test_a_cancelled_batch(server: Any, store: BatchStore) -> None:
+def test_replies_of_a_cancelled_batch_are_used(server: Any, store: BatchStore) -> None:
     """Its replies are used; its other requests fail, and only the next evaluation sends them again."""
     server.ending = "cancelled"
     server.answer = lambda body: server.usual(body) if "good" in json.dumps(body["messages"]) else (410, None)
@@ -257,7 +257,7 @@ def test_a_cancelled_batch(server: Any, store: BatchStore) -> None:
     assert len(server.paid) == 2
 
 
-def test_batch_rejected_by_openai(store: BatchStore) -> None:
+def test_rejected_batch_fails_its_requests(store: BatchStore) -> None:
     with stand_in_server(OpenAIServer()) as server:
         server.name, server.ending = "openai:m", "failed"  # type: ignore[attr-defined]
         errors = ask(model(server, store), "a", "b")
@@ -276,7 +276,7 @@ def test_key_in_a_rejection_is_hidden(store: BatchStore) -> None:
         assert "Limit reached for [key]" in str(error) and KEY not in str(error)
 
 
-def test_a_server_without_batches(store: BatchStore) -> None:
+def test_server_without_batch_endpoint_is_an_error(store: BatchStore) -> None:
     with stand_in_server(OpenAIServer()) as server:
         lm = Retried(OpenAILM("m", base_url=f"{server.url}/elsewhere", api_key=KEY))
         lm.defer(BatchOptions(store, quiet_seconds=0.1))
@@ -358,7 +358,7 @@ def test_batch_sent_with_another_key(server: Any, store: BatchStore) -> None:
     assert reply[0].text and len(server.paid) == 1
 
 
-def test_a_damaged_store(server: Any, tmp_path: Path) -> None:
+def test_damaged_store_is_an_error_and_kept(server: Any, tmp_path: Path) -> None:
     path = tmp_path / "batches.sqlite"
     path.write_bytes(b"not a database, and long enough to be read as one" * 100)
     (error,) = ask(model(server, BatchStore(path)), "a")

@@ -223,7 +223,7 @@ def test_evaluation_reports_usage_of_each_model(tmp_path: Path) -> None:
         (["--emulator", "scripted:a,"], "--emulator must name different models"),
         (["--emulator", "scripted:a,scripted:a"], "--emulator must name different models"),
         (["--emulator", "scripted:a", "--threshold", "2"], "--threshold must be a probability from 0 to 1, not 2"),
-        (["--emulator", "scripted:a", "--model", "scripted:b"], "give --model or --emulator, not both"),
+        (["--emulator", "scripted:a", "--model", "scripted:b"], "use --model or --emulator, not both"),
         (["--emulator", "gpt-4o"], "did you mean openai:gpt-4o?"),
     ],
 )

@@ -40,7 +40,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
-def test_run_and_show(program: Path, tmp_path: Path) -> None:
+def test_show_prints_what_run_printed(program: Path, tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     done = coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=[1, 2]", "--trace", trace)
     assert done.returncode == 0, done.stderr
@@ -79,7 +79,7 @@ def test_missing_value_shows_exact_text_of_call(program: Path) -> None:
     assert """--values: {"call": "f('a')", "value": …}""" in done.stderr
     values = program.with_name("near.jsonl")
     values.write_text('{"call": "f(\'b\')", "value": 1}')
-    assert "no value for the call f('a'); the values have f('b')" in coc("run", program, "--values", values).stdout
+    assert "no value for the call f('a'); did you mean f('b')?" in coc("run", program, "--values", values).stdout
 
 
 def test_a_command_without_a_model_suggests_one(program: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_model_that_is_not_asked_is_not_downloaded(tmp_path: Path, monkeypatch
         ),
     ],
 )
-def test_hints_after_errors(tmp_path: Path, source: str, hint: str) -> None:
+def test_errors_have_hints(tmp_path: Path, source: str, hint: str) -> None:
     (tmp_path / "p.py").write_text(source)
     done = coc("run", tmp_path / "p.py", "--limit", "run=1")
     assert done.returncode == 1
@@ -150,7 +150,7 @@ def test_hints_after_errors(tmp_path: Path, source: str, hint: str) -> None:
         ("raise OSError('[Errno 2] of my own: \\'/etc/hostname\\'')", [], ""),
     ],
 )
-def test_hints_for_files(tmp_path: Path, source: str, more: list[str], hint: str) -> None:
+def test_refused_files_have_hints(tmp_path: Path, source: str, more: list[str], hint: str) -> None:
     (tmp_path / "p.py").write_text(source)
     done = coc("run", "p.py", *(option.format(tmp=tmp_path) for option in more), "--limit", "scratch=1", cwd=tmp_path)
     assert done.returncode == 1
@@ -284,7 +284,7 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\xfe\x00\x80", b"x = 1\x00", b"\xef\xbb\xbfanswer = 1\r\n", b"answer = 'caf\xe9'"]
 )
-def test_unusual_program_files(tmp_path: Path, data: bytes) -> None:
+def test_unusual_program_file_runs_or_is_explained(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "p.py"
     path.write_bytes(data)
     done = coc("run", path)

@@ -258,15 +258,15 @@ def test_equal_values_of_several_replies_count_together() -> None:
     assert value == 1 and confidence is not None
 
 
-# --- which judgement an answer hangs on ---------------------------------------------------------------------------
+# --- which judgement an answer depends on ---------------------------------------------------------------------------
 
 COUNT = "big = 0\nfor name in ['ant', 'bee', 'cow']:\n    if is_big(name):\n        big += 1\nanswer = big"
 TRUTHS = {"is_big('ant')": 0.02, "is_big('bee')": 0.45, "is_big('cow')": 0.61}
 
 
-def test_answer_hangs_on_its_least_sure_decisive_value() -> None:
+def test_answer_depends_most_on_its_least_sure_decisive_value() -> None:
     found = verify(run(COUNT, Judge(TRUTHS)).trace)
-    text = "The answer hangs most on is_big('bee') → False (line 3, 55% sure): with True it would be 2."
+    text = "The answer depends most on is_big('bee') → False (line 3, 55% sure): with True it would be 2."
     assert found.hangs_on_text == text
     assert [flip.step.call for flip in found.flips] == ["is_big('bee')", "is_big('cow')", "is_big('ant')"]
     data = verify_data(found)["hangs_on"]
@@ -275,7 +275,7 @@ def test_answer_hangs_on_its_least_sure_decisive_value() -> None:
     assert data["confidence"] == {"probability": 0.55, "alternatives": {"True": 0.45}}
 
 
-def test_answer_does_not_hang_on_values_without_effect() -> None:
+def test_answer_does_not_depend_on_values_without_effect() -> None:
     program = "a = is_big('bee')\nb = is_big('cow')\nanswer = [a and b, b][0] or len('x')"
     found = verify(run(program, Judge({"is_big('bee')": 0.45, "is_big('cow')": 0.8})).trace)
     assert [(flip.step.call, flip.outcome) for flip in found.flips] == [
@@ -283,7 +283,7 @@ def test_answer_does_not_hang_on_values_without_effect() -> None:
         ("is_big('cow')", "keeps"),
     ]
     assert found.hangs_on_text == (
-        "The answer hangs on is_big('bee') → False (line 1, 55% sure): with True it would be True."
+        "The answer depends on is_big('bee') → False (line 1, 55% sure): with True it would be True."
     )
 
 
@@ -297,13 +297,13 @@ def test_label_is_replaced_by_its_likeliest_alternative() -> None:
     program = "mood = mood_of('fine')\nanswer = 1 * (mood == 'good') + 2 * (mood == 'bad') + 3 * (mood == 'mixed')"
     lm = Certain((' "', {}), ("good", {"good": 0.5, "mixed": 0.4, "bad": 0.1}), ('"', {}))
     text = verify(run(program, lm).trace).hangs_on_text
-    assert text == "The answer hangs on mood_of('fine') → 'good' (line 1, 50% sure): with 'mixed' it would be 3."
+    assert text == "The answer depends on mood_of('fine') → 'good' (line 1, 50% sure): with 'mixed' it would be 3."
 
 
 def test_without_log_probabilities_no_confidence_is_shown() -> None:
     values = {"is_big('ant')": False, "is_big('bee')": False, "is_big('cow')": True}
     text = verify(run(COUNT, values).trace).hangs_on_text
-    assert text == "The answer hangs on is_big('ant') → False (line 3) and 2 other values: with True it would be 2."
+    assert text == "The answer depends on is_big('ant') → False (line 3) and 2 other values: with True it would be 2."
     assert verify(run("answer = sum(range(5))").trace).hangs_on_text == ""
 
 
@@ -323,13 +323,13 @@ def test_replay_keeps_confidences() -> None:
     assert [step.call for step in changed.judgements] == [
         "is_big('ant')",
         "is_big('cow')",
-    ]  # the changed value is no judgement
+    ]  # the changed value is not a judgement
 
 
 # --- in words -----------------------------------------------------------------------------------------------------
 
 
-def test_confidence_in_words() -> None:
+def test_confidence_is_rounded_in_words() -> None:
     assert how_sure(Confidence(0.73)) == "73% sure"
     assert how_sure(Confidence(0.997)) == ">99% sure"
     assert how_sure(Confidence(1.0)) == "100% sure"

@@ -104,7 +104,7 @@ def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_without_a_provider_suggests_the_likely_ones(name: str, suggestion: str) -> None:
     with pytest.raises(LMError) as caught:
         connect(name)
-    assert f"there is no model {name!r}; did you mean {suggestion}? (expected PROVIDER:MODEL; " in str(caught.value)
+    assert f"unknown model {name!r}; did you mean {suggestion}? (expected PROVIDER:MODEL; " in str(caught.value)
 
 
 def test_local_alone_is_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_number_of_concurrent_requests_to_ollama(monkeypatch: pytest.MonkeyPatch
 def test_invalid_names_and_options(tmp_path: Path) -> None:
     assert connect("local:smollm2-135m").name == "local:smollm2-135m"
     for name in ("", "openai:", "nowhere else:model", "x" * 10_000):
-        with pytest.raises(LMError, match=r"there is no model '.{0,100}' \(expected PROVIDER:MODEL; providers: openai"):
+        with pytest.raises(LMError, match=r"unknown model '.{0,100}' \(expected PROVIDER:MODEL; providers: openai"):
             connect(name)
     with pytest.raises(LMError, match="local:m takes no base URL: it does not use the network"):
         connect("local:m", base_url="http://127.0.0.1")
@@ -309,7 +309,7 @@ def test_free_memory_of_a_control_group_of_version_1(tmp_path: Path) -> None:
 
 
 def test_invalid_models_are_reported_at_once() -> None:
-    with pytest.raises(LMError, match="there is no model 'nope'"):
+    with pytest.raises(LMError, match="unknown model 'nope'"):
         connect("local:nope")
     with pytest.raises(TypeError, match="expected a model, got str"):
         solve("What?", "local:qwen2.5-coder-1.5b")  # type: ignore[arg-type]
@@ -328,7 +328,7 @@ def package(monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_installed_package_adds_a_provider(package: Path) -> None:
     lm = connect("echo:any", is_small=True, in_flight=3)
     assert (lm.name, ask(lm, "hello"), lm.is_small, lm.in_flight) == ("echo:any", "hello", True, 3)
-    with pytest.raises(LMError, match="there is no model 'ecco:any'; did you mean echo:any"):
+    with pytest.raises(LMError, match="unknown model 'ecco:any'; did you mean echo:any"):
         connect("ecco:any")
 
 

@@ -218,7 +218,7 @@ def test_go_to_step_and_find() -> None:
         assert app.place == 10
         await pilot.press("g")
         await type_in(app, pilot, "99")
-        assert "there is no step 99; the run has 17" in screen(app)
+        assert "there is no step '99'; the run has 17" in screen(app)
         await pilot.press("escape", "home", "slash")
         await pilot.press(*"hammer", "enter")
         assert app.timeline.steps[app.place].number == 7
@@ -226,7 +226,7 @@ def test_go_to_step_and_find() -> None:
         assert app.timeline.steps[app.place].number == 8
         await pilot.press("slash")
         await type_in(app, pilot, "no such thing")
-        assert "no step changes or mentions no such thing" in screen(app)
+        assert "no step changes or mentions 'no such thing'" in screen(app)
         await pilot.press("escape", "question_mark")
         assert "back to the recorded run" in screen(app)
         await pilot.press("q")
@@ -443,7 +443,7 @@ def test_hostile_text_is_shown_as_text(jail: Jail) -> None:
     drive(trace, script, size=(160, 40), path=Path("[red]a\x1b.jsonl"), sandbox=jail, warnings=["[red]w[/red]"])
 
 
-def test_several_attempts(jail: Jail) -> None:
+def test_each_attempt_can_be_shown(jail: Jail) -> None:
     replies = [*fenced("w = weight('stone')\nanswer = w / 0"), "7", *fenced("answer = weight('stone') * 2")]
     trace = solve("What?", ScriptedLM(replies), method=compose("coc", repairs=1), sandbox=jail).trace
 
@@ -472,7 +472,7 @@ def test_several_attempts(jail: Jail) -> None:
         Trace(events=[Program("x = 1"), Answer("limit:run", sandbox="A")]),
     ],
 )
-def test_traces_without_steps(trace: Trace) -> None:
+def test_keys_work_in_a_trace_without_steps(trace: Trace) -> None:
     async def script(app: Debugger, pilot: Pilot[None]) -> None:
         await pilot.press(
             "right", "left", "home", "end", "pagedown", *"cCodeuwa", "up", "down", "enter", "escape", "slash"
@@ -480,7 +480,7 @@ def test_traces_without_steps(trace: Trace) -> None:
         await type_in(app, pilot, "x")
         await pilot.press("escape", "g")
         await type_in(app, pilot, "1")
-        assert "there is no step 1" in screen(app)
+        assert "there is no step '1'" in screen(app)
         await pilot.press("escape")
         assert "no steps" in screen(app)
         assert "0/0" in screen(app)
@@ -488,7 +488,7 @@ def test_traces_without_steps(trace: Trace) -> None:
     drive(trace, script)
 
 
-def test_a_small_terminal() -> None:
+def test_small_terminal_can_be_resized() -> None:
     async def script(app: Debugger, pilot: Pilot[None]) -> None:
         await pilot.press("c", "right", "end", "e", "enter", "escape")
         await pilot.resize_terminal(12, 5)
@@ -563,7 +563,7 @@ def test_in_a_terminal(key: str) -> None:
         terminal.close()
 
 
-def test_without_textual() -> None:
+def test_missing_textual_names_the_extra() -> None:
     code = "import sys; sys.modules['textual'] = None; from chainofcode.cli import main; sys.exit(main())"
     terminal = Terminal(sys.executable, "-c", code, "debug", str(FRUIT))
     try:

@@ -281,7 +281,9 @@ def test_a_stand_in_constrains_only_what_it_understands(stand_in: Any) -> None:
     ],
     ids=["vllm", "sglang", "llama.cpp, 1 slot", "llama.cpp, 3 slots", "ollama"],
 )
-def test_votes(stand_in: Any, protocol: Any, name: str, requests: int, later: int) -> None:
+def test_missing_votes_are_requested_one_by_one(
+    stand_in: Any, protocol: Any, name: str, requests: int, later: int
+) -> None:
     """If a server writes one reply per request, the others are requested one by one."""
     endpoint = stand_in(protocol)
     lm = connect(name, base_url=endpoint.url)
@@ -380,7 +382,7 @@ def test_refusal_of_an_image_is_quoted(stand_in: Any, provider: str, model: str,
     protocol, name = PROVIDERS[provider]
     endpoint = stand_in(protocol)
     lm = connect(f"{name.partition(':')[0]}:{model}", base_url=endpoint.url, api_key="k", has_images=True)
-    with pytest.raises(LMError, match=rf"rejects the request with (400|500): .*{message}"):
+    with pytest.raises(LMError, match=rf"rejects the request with HTTP (400|500): .*{message}"):
         seeing(data, lm)
     assert len(endpoint.seen) <= 3
 

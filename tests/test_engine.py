@@ -79,7 +79,7 @@ def test_cancelling_ends_the_guest_and_its_calls(guests: Guests) -> None:
     assert guests() == []
 
 
-def test_many_at_once(guests: Guests) -> None:
+def test_concurrent_runs_leave_no_guest(guests: Guests) -> None:
     async def all_of_them() -> list[Any]:
         return await asyncio.gather(*(arun(f"answer = f({n}) + {n}", {f"f({n})": n * 10}) for n in range(12)))
 
@@ -121,7 +121,7 @@ def test_a_parsed_program_runs_as_its_text() -> None:
     assert run(program, {"f(1)": 3}).answer == 3
 
 
-def test_same_trace_every_time() -> None:
+def test_equal_runs_have_equal_traces() -> None:
     program = "import random\nseen = set()\nfor w in ['b', 'a', 'c']:\n    seen.add(kind(w))\nprint(seen, random.random())\nanswer = sorted(seen)"
     values = {"kind('a')": "x", "kind('b')": "y", "kind('c')": "x"}
 

@@ -73,7 +73,7 @@ def test_recorded_replies_score_as_published() -> None:
         ("So the answer is f(A) or (B).", "f(A) or (B)", "f(A) or (B)"),
     ],
 )
-def test_stated(reply: str, target: str, answer: str | None) -> None:
+def test_stated_answer_is_found_in_a_reply(reply: str, target: str, answer: str | None) -> None:
     assert stated(reply, target) == answer
 
 
@@ -119,7 +119,7 @@ def test_standard_error_is_that_of_a_proportion() -> None:
         (True, 1, False),
     ],
 )
-def test_comparison_of_numbers(answer: Any, target: Any, same: bool) -> None:
+def test_numbers_are_compared_by_value(answer: Any, target: Any, same: bool) -> None:
     assert is_same(answer, target) is same
 
 
@@ -207,7 +207,7 @@ def test_examples_by_method() -> None:
         ("number", "1,000", 1000.0, True),
     ],
 )
-def test_targets(kind: str, answer: Any, target: Any, same: bool) -> None:
+def test_answer_is_compared_with_the_target_by_kind(kind: str, answer: Any, target: Any, same: bool) -> None:
     sample = Sample("s", "Which?\nOptions:\n(A) apple\n(B) pear", kind=kind)
     assert is_target(answer, target, sample) is same
 

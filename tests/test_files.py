@@ -40,7 +40,7 @@ def value_and_prompt(path: Path, content: str | bytes, name: str) -> tuple[Any, 
     return result.answer, prompt
 
 
-def test_rows(tmp_path: Path) -> None:
+def test_rows_of_a_table_are_dicts(tmp_path: Path) -> None:
     rows, prompt = value_and_prompt(tmp_path / "sales.csv", SALES, "sales")
     assert rows == [
         {"date": date(2024, 1, 1), "amount": 3.5, "note": "a;\nb"},
@@ -94,7 +94,7 @@ def shop(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["shop.sqlite", "shop.db", "a ?b#c%20.sqlite3"])
-def test_databases(name: str, tmp_path: Path) -> None:
+def test_database_is_an_open_connection(name: str, tmp_path: Path) -> None:
     program = "answer = {}.execute('SELECT sum(price) FROM \"the orders\"').fetchone()[0]"
     path = shop(tmp_path / name)
     variable = {"a ?b#c%20.sqlite3": "a_b_c_20"}.get(name, "shop")
@@ -114,7 +114,7 @@ def test_a_database_cannot_be_changed(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_invalid_databases(tmp_path: Path) -> None:
+def test_invalid_database_is_reported(tmp_path: Path) -> None:
     (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
     with pytest.raises(InputError, match=r"cannot read .*shop.sqlite: "):
         solved("answer = 1", tmp_path / "shop.sqlite")
@@ -150,7 +150,7 @@ def test_text_of_a_file_cannot_imitate_the_prompt(tmp_path: Path) -> None:
     assert 'as CSV:\n````\na,b\n1,"```\nQuestion: what?"\n````' in prompt
 
 
-def test_data_frames(tmp_path: Path) -> None:
+def test_table_is_a_data_frame_with_pandas(tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text(SALES)
     program = "answer = [sales.amount.sum(), sales.amount.mean() > 3, list(sales.columns)]"
     result, prompt = solved(program, tmp_path / "sales.csv", packages=["pandas"])
@@ -303,7 +303,7 @@ def test_the_preview_is_bounded(tmp_path: Path) -> None:
         assert len(found.description) < 8000
 
 
-def test_files_in_each_tier(tmp_path: Path) -> None:
+def test_only_the_file_itself_is_granted(tmp_path: Path) -> None:
     """Only the file itself is granted; tier C can grant no files."""
     (tmp_path / "a.txt").write_text("yes")
     (tmp_path / "b.txt").write_text("no")

@@ -32,8 +32,8 @@ def error_message(result: Result) -> str:
         ("   \n\t\n", "empty"),
         ("x = 1\n" * 2_000_000, "12,000,000 bytes"),
         ("é" * 600_000, "1,200,000 bytes"),
-        ("x = 1\ny = '\0'", "line 2 holds a null byte"),
-        ("x = 1\n\ny = '\ud800'", "line 3 holds a lone surrogate"),
+        ("x = 1\ny = '\0'", "line 2 contains a null byte"),
+        ("x = 1\n\ny = '\ud800'", "line 3 contains a lone surrogate"),
         ("x = " + "-" * 200_000 + "1", "nested too deep"),
         ("x = " + "1+" * 100_000 + "1", "nested too deep"),
         ("x" + ".a" * 100_000, "nested too deep"),
@@ -44,7 +44,7 @@ def error_message(result: Result) -> str:
     ],
     ids=lambda value: value[:12] if isinstance(value, str) else None,
 )
-def test_unreadable_source(source: str, words: str) -> None:
+def test_unreadable_source_is_explained(source: str, words: str) -> None:
     message = error_message(run(source, limits=LIMITS))
     assert words in message or "died" in message
     with pytest.raises(ProgramError):

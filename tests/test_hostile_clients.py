@@ -102,7 +102,7 @@ def test_invalid_response_formats(server: Serving, path: str, body: dict[str, ob
 
 
 @pytest.mark.parametrize("part", ['"inputs": {"x": 1e999999}', '"values": [{"call": "f(1)", "value": 1e999999}]'])
-def test_numbers_out_of_range(server: Serving, part: str) -> None:
+def test_numbers_out_of_range_are_refused(server: Serving, part: str) -> None:
     body = f'{{"program": "answer = 1", {part}}}'
     reply = server.client.post("/api/runs", content=body, headers={"content-type": "application/json"})
     assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request")
@@ -197,7 +197,7 @@ def test_repeated_log_messages_of_libraries_are_thinned_out() -> None:
 
 
 @pytest.mark.parametrize("broken", [b"", b"{}\n", b"\xff\n"])
-def test_unreadable_trace(server: Serving, broken: bytes) -> None:
+def test_unreadable_trace_is_an_error_and_can_be_removed(server: Serving, broken: bytes) -> None:
     """A full disk leaves an empty trace."""
     id = server.begin()
     server.over(id)

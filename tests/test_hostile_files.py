@@ -101,7 +101,7 @@ def test_messages_are_short(directory: Path) -> None:
     ("command", "code"),
     [("run - <&-", 1), ("show no-such-trace 2>&-", 2), ("run p.py >&-", 2), ("run p.py 2>&- <&-", 0)],
 )
-def test_closed_streams(directory: Path, command: str, code: int) -> None:
+def test_closed_streams_cause_no_traceback(directory: Path, command: str, code: int) -> None:
     done = subprocess.run(
         f"{sys.executable} -m chainofcode {command}", shell=True, cwd=directory, capture_output=True, text=True
     )

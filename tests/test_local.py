@@ -220,7 +220,7 @@ def test_request_cancelled_at_once_stops_generating(small_model: str) -> None:
 def test_missing_and_invalid_model_files(tmp_path: Path) -> None:
     with pytest.raises(LMError, match="there is no model file"):
         ask(LocalLM(str(tmp_path / "none.gguf")), "hello")
-    with pytest.raises(LMError, match="there is no model 'nonesuch'"):
+    with pytest.raises(LMError, match="unknown model 'nonesuch'"):
         ask(LocalLM("nonesuch"), "hello")
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     (tmp_path / "bad.gguf").write_text("this is no model")

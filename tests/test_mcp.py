@@ -116,7 +116,7 @@ def test_solve_and_verify_tools(script: Path, mode: str) -> None:
             verified = (await client.call_tool("verify", given)).structured_content
             assert (verified["score"], verified["flags"], verified["chain"]) == (1.0, [], "intact")
             assert verified["decisive"] == ["is_fruit('fig')", "is_fruit('saw')"]
-            assert verified["hangs_on"].startswith("The answer hangs on is_fruit('fig') → True (line ")
+            assert verified["hangs_on"].startswith("The answer depends on is_fruit('fig') → True (line ")
         changed = await client.call_tool("verify", {"trace": text.replace('"text":"1"', '"text":"2"')})
         assert changed.structured_content["chain"] == "broken"
         assert changed.structured_content["score"] == 0
@@ -273,7 +273,7 @@ def test_stdout_has_only_messages_and_sigint_ends_the_server(script: Path) -> No
 
 
 def test_invalid_options_of_coc_mcp() -> None:
-    assert "there is no model" in coc("mcp", "--model", "nope").stderr
+    assert "unknown model 'nope'" in coc("mcp", "--model", "nope").stderr
     assert "--limit must be" in coc("mcp", "--model", "scripted:/dev/null", "--limit", "x=1").stderr
 
 

@@ -73,7 +73,7 @@ def test_failed_cell_sets_answer_to_none(shell: Any) -> None:
         ("--program --input nope", "there is no variable 'nope'"),
         ("--program --input thing", "a value of type object"),
         ("--bogus", "unrecognized arguments"),
-        ("--program --model nope", "there is no model"),
+        ("--program --model nope", "unknown model 'nope'"),
         ("--model scripted:/dev/null --method magic", "unknown method"),
         ("--model scripted:/dev/null --type magic", "unknown answer type"),
     ],

@@ -145,7 +145,11 @@ def test_rejected_schema_is_remembered(endpoint: Any) -> None:
 
 def test_credentials_in_the_url_are_not_in_errors(endpoint: Any) -> None:
     url = endpoint.url.replace("http://", "http://someone:hunter2-hunter2@")
-    for status, words in ((401, "rejects the key"), (404, "model 'm' not found"), (503, "fails with 503: down, [key]")):
+    for status, words in (
+        (401, "rejects the key"),
+        (404, "model 'm' not found"),
+        (503, "returned HTTP 503: down, [key]"),
+    ):
         endpoint.script[:] = [lambda e, status=status: e.reply(status, b"down, hunter2-hunter2")]
         with pytest.raises(LMError) as caught:
             ask(OpenAILM("m", base_url=url, api_key=KEY))
@@ -175,7 +179,7 @@ def test_requests_to_busy_endpoints_are_retried(endpoint: Any) -> None:
     assert len(endpoint.seen) == 3
 
 
-def test_a_compressed_reply(endpoint: Any) -> None:
+def test_compressed_reply_is_read(endpoint: Any) -> None:
     endpoint.script[:] = [lambda e: e.reply(200, gzip.compress(json.dumps(GOOD).encode()), Content_Encoding="gzip")]
     assert ask(lm(endpoint))[0].text == "true"
     assert endpoint.seen[0][0]["accept-encoding"] == "gzip, deflate"
@@ -236,23 +240,25 @@ def test_budget_applies_if_no_usage_is_reported(endpoint: Any) -> None:
         (drip, "took over 1 s", True),
         (lambda e: e.reply(200, b"this is no JSON"), "malformed reply", True),
         (lambda e: e.reply(200, b'{"choices": "none"}'), "malformed reply", True),
-        (lambda e: e.reply(200, b'{"choices": []}'), "without a choice", True),
+        (lambda e: e.reply(200, b'{"choices": []}'), "without choices", True),
         (lambda e: e.reply(200, b'{"choices": [{"message": {"content": 5}}]}'), "malformed reply", True),
         (lambda e: e.reply(200, b'[' * 100_000), "malformed reply", True),
         (lambda e: e.reply(200, b'{"choices": [{"message": {"content": "\xff"}}]}'), "malformed reply", True),
-        (lambda e: e.reply(400, b'{"error": {"message": "\xff"}}'), "rejects the request with 400", False),
+        (lambda e: e.reply(400, b'{"error": {"message": "\xff"}}'), "rejects the request with HTTP 400", False),
         (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
         (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "OPENAI_API_KEY", False),
         (lambda e: e.reply(404, b'{"error": {"message": "no such model"}}'), "model 'some-model' not found", False),
-        (lambda e: e.reply(400, b'{"error": {"message": "too long"}}'), "rejects the request with 400", False),
-        (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503", True),
-        (endless, "fails with 500", True),
+        (lambda e: e.reply(400, b'{"error": {"message": "too long"}}'), "rejects the request with HTTP 400", False),
+        (lambda e: e.reply(503, f"down, {KEY}".encode()), "returned HTTP 503", True),
+        (endless, "returned HTTP 500", True),
         (lambda e: e.reply(200, gzip.compress(gzip.compress(b"{}")), Content_Encoding="gzip, gzip"), "'gzip, gzip'", False),
         (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "redirects requests", False),
     ],
     ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "no UTF-8", "no UTF-8 in an error", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
 )  # fmt: skip
-def test_misbehaving_endpoints(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
+def test_misbehaving_endpoint_is_an_error_without_the_key(
+    endpoint: Any, act: Any, words: str, is_transient: bool
+) -> None:
     endpoint.script[:] = [act]
     started = time.monotonic()
     with pytest.raises(LMError) as caught:

@@ -201,7 +201,7 @@ def test_resting_pointer_selects_no_line(seen: Seen, server: Serving) -> None:
     assert seen.complaints == []
 
 
-def test_reload_during_a_run(seen: Seen, server: Serving, model: Model) -> None:
+def test_run_continues_after_a_reload(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('hammer')")
     open_page(seen, server.url)
     id = ask(seen, model="openai:m")
@@ -215,7 +215,7 @@ def test_reload_during_a_run(seen: Seen, server: Serving, model: Model) -> None:
     assert seen.complaints == []
 
 
-def test_cancel_button(seen: Seen, server: Serving, model: Model) -> None:
+def test_cancel_button_ends_the_run(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('saw')")
     open_page(seen, server.url)
     id = ask(seen, model="openai:m")
@@ -321,7 +321,7 @@ def test_token_is_requested_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> N
         seen.page.fill("#token", "wrong")
         seen.page.keyboard.press("Enter")
         seen.shows("#token-title", "Wrong token")
-        seen.shows("#token-form", "person who started the server has it")
+        seen.shows("#token-form", "person who runs the server")
         seen.page.fill("#token", token)
         seen.page.keyboard.press("Enter")
         seen.wait_for("document.querySelectorAll('#method option').length > 1")
@@ -460,7 +460,7 @@ def test_switching_runs_replaces_all_content(seen: Seen, server: Serving) -> Non
 # --- what if ------------------------------------------------------------------------------------------------------
 
 
-def test_own_program_with_values(seen: Seen, server: Serving) -> None:
+def test_own_program_runs_with_values(seen: Seen, server: Serving) -> None:
     open_page(seen, server.url)
     seen.page.click("#mode")
     assert seen.page.evaluate("document.activeElement.id") == "program"
@@ -563,7 +563,7 @@ def test_check_panel_names_the_decisive_value(seen: Seen, tmp_path: Path) -> Non
             0, {"when": f"call: is_fruit('{name}')", "reply": completion.text, "logprobs": openai_logprobs(completion)}
         )
     jsonschema = pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
-    message = "The answer hangs most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
+    message = "The answer depends most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
     with model_endpoint(script) as model, serving(tmp_path, model) as server:
         open_page(seen, server.url)
         id = ask(seen, model="openai:m")

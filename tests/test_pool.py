@@ -122,7 +122,7 @@ def test_a_host_that_blocks_signals() -> None:
     assert host(code).stdout == "2\n"
 
 
-def test_deleted_working_directory(tmp_path: Path) -> None:
+def test_host_works_in_a_deleted_directory(tmp_path: Path) -> None:
     place = tmp_path / "gone"
     place.mkdir()
     done = host("import os; os.rmdir(os.getcwd()); print(run('answer = 5').answer)", cwd=place)
@@ -181,7 +181,7 @@ def test_many_different_grants_at_once(tmp_path: Path) -> None:
 # --- grants -------------------------------------------------------------------------------------------------------
 
 
-def test_overlapping_and_large_grants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlapping_and_large_grants_are_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "g" / "sub").mkdir(parents=True)
     (tmp_path / "g" / "sub" / "f.txt").write_text("deep")

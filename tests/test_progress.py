@@ -76,7 +76,7 @@ def test_stalled_download_has_no_time_left(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
 )
-def test_durations(seconds: float, text: str) -> None:
+def test_durations_are_readable(seconds: float, text: str) -> None:
     assert in_time(seconds) == text
 
 

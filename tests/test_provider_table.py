@@ -37,7 +37,7 @@ TESTS = {
     ),
     "`openai:` elsewhere (vLLM, SGLang, llama.cpp…)": (
         _OWN, _OWN, "test_provider_table::test_cached_tokens_are_counted",
-        f"{_DIALECTS}::test_images", f"{_BATCHES}::test_a_server_without_batches", _OWN, _PRICE,
+        f"{_DIALECTS}::test_images", f"{_BATCHES}::test_server_without_batch_endpoint_is_an_error", _OWN, _PRICE,
     ),
     "`anthropic:`": (
         f"{_CLAUDE}::test_schema_is_sent_as_forced_tool",

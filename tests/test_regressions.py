@@ -100,7 +100,7 @@ def test_which_fenced_blocks_are_the_program(reply: str, expected: Any) -> None:
     assert answered(reply) == expected
 
 
-def test_prose_that_returns() -> None:
+def test_prose_can_return_a_value() -> None:
     program = "def f(a):\n    return the sum of a\nanswer = f([1, 2])"
     assert answered(program, {"return the sum of a": {"return": 3}}) == 3
 
@@ -112,7 +112,7 @@ def test_forked_children_send_no_frames() -> None:
     assert answered(program, {"f(1)": {"v": 5}}, sandbox="none") == [10, 6]
 
 
-def test_recursion_to_the_limit() -> None:
+def test_recursion_limit_is_that_of_cpython() -> None:
     program = "import sys\ndef f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nanswer = f({})"
     assert answered(program.format(950)) == 950
     assert run(program.format(2000)).error.type == "RecursionError"  # type: ignore[union-attr]
@@ -129,7 +129,7 @@ def test_long_answers_are_complete_or_abbreviated() -> None:
     assert run("print('x' * 20_000_000)").reason == "limit:output"
 
 
-def test_constant_as_last_expression() -> None:
+def test_last_expression_may_be_a_constant() -> None:
     assert answered("x = 3\n42") == 42
     assert answered("x = 3\n'Paris'") == "Paris"
 
@@ -177,7 +177,7 @@ def test_programs_cannot_break_the_end_of_a_run(ending: str) -> None:
     assert result.reason in ("answered", "error"), result
 
 
-def test_pause_settled_before_it_was_resumed() -> None:
+def test_settling_before_resumption_breaks_the_protocol() -> None:
     program = (
         "import os, struct\nfds = [3, 4]\n"
         'bodies = b\'{"type":"paused","id":1,"kind":"call","name":"f"}\', b\'{"type":"settled","id":1,"statement":0}\'\n'
@@ -188,7 +188,7 @@ def test_pause_settled_before_it_was_resumed() -> None:
     assert "settled before it was resumed" in result.error.message  # type: ignore[union-attr]
 
 
-def test_child_that_holds_the_pipes_open() -> None:
+def test_child_that_holds_the_pipes_does_not_delay_the_end() -> None:
     import time
 
     started = time.monotonic()
@@ -201,7 +201,7 @@ def test_child_that_holds_the_pipes_open() -> None:
     assert time.monotonic() - started < 5
 
 
-def test_many_threads() -> None:
+def test_program_can_start_400_threads() -> None:
     program = "import threading\ne = threading.Event()\nts = [threading.Thread(target=e.wait) for _ in range(400)]\nfor t in ts: t.start()\ne.set()\nfor t in ts: t.join()\nanswer = len(ts)"
     assert answered(program) == 400
 
@@ -245,7 +245,7 @@ def test_stopped_runs_keep_their_trace() -> None:
     assert (result.reason, result.trace.lm_calls) == ("guest died", 1)
 
 
-def test_misuse_of_the_library() -> None:
+def test_wrong_arguments_of_run_are_errors() -> None:
     with pytest.raises(TypeError, match="not NoneType"):
         run(None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a value of type object"):
@@ -291,7 +291,7 @@ def test_emulator_that_raises_cancelled_error() -> None:
     assert time.monotonic() - started < 5
 
 
-def test_idle_executor_at_the_end() -> None:
+def test_idle_executor_does_not_delay_the_end() -> None:
     program = "from concurrent.futures import ThreadPoolExecutor\nex = ThreadPoolExecutor(2)\nanswer = ex.submit(lambda: 5).result()"
     assert answered(program, limits=Limits(run_seconds=5)) == 5
 
@@ -355,12 +355,12 @@ def test_misspelled_variables_in_keywords_are_errors() -> None:
     assert run(program).reason == "error"
 
 
-def test_locals_held_by_the_program() -> None:
+def test_held_locals_do_not_change() -> None:
     program = "def f(a):\n    d = eval('locals()')\n    b = 2\n    return sorted(d)\nanswer = f(1)"
     assert answered(program) == ["a"]
 
 
-def test_profiler_of_the_program() -> None:
+def test_program_can_use_a_profiler() -> None:
     assert (
         answered(
             "import cProfile, io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()):\n    cProfile.run('1 + 1')\nanswer = 1"

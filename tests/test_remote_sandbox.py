@@ -127,7 +127,7 @@ def test_lookahead_works_remotely(remote: RemoteSandbox) -> None:
         ("print('x' * 2_000_000)", "limit:output"),
     ],
 )
-def test_limits(remote: RemoteSandbox, program: str, reason: str) -> None:
+def test_lower_limit_applies(remote: RemoteSandbox, program: str, reason: str) -> None:
     """The lower of the client's and the server's limits applies."""
     result = run(program, sandbox=remote, limits=Limits(run_seconds=3))
     assert result.reason == reason, result.trace.answer
@@ -228,7 +228,7 @@ def arrived(client: socket.socket) -> bytes:
         (UPGRADE + packet(Packet.ORDER, ORDER % b"") + packet(Packet.WIRE, struct.pack("<I", 2) + b"{}"), b"101"),
     ],
 )
-def test_hostile_clients(server: Serving, sent: bytes, expected: bytes) -> None:
+def test_hostile_client_does_not_stop_the_server(server: Serving, sent: bytes, expected: bytes) -> None:
     assert expected in read_all(connected(server, sent))
     assert server.process.poll() is None
 
@@ -378,7 +378,7 @@ def test_a_server_that_does_not_read() -> None:
         ([frame(b"{}")], "it broke the protocol: malformed frame"),
         ([packet(Packet.WIRE, b"\xff\xff\xff\xff")], "it broke the protocol: a frame of 4,294,967,295 bytes"),
         ([frame(b'{"type":"ended","reason":"limit:wall"}')], "it broke the protocol: an end for the reason"),
-        ([packet(Packet.EXIT, b'{"code":-9,"cpu_seconds":0,"reason":"answered"}')], "ended of signal 9 (Killed)"),
+        ([packet(Packet.EXIT, b'{"code":-9,"cpu_seconds":0,"reason":"answered"}')], "was killed by signal 9 (Killed)"),
         ([packet(Packet.EXIT, b'{"code":0,"cpu_seconds":0,"reason":"limit:wall","message":"late"}')], "late"),
         ([packet(Packet.NOISE, b"x" * 1_000_000)] * 2, "past its own output"),
     ],

@@ -231,7 +231,7 @@ def test_nondeterministic_ends_are_noted(jail: Jail) -> None:
 
 
 @pytest.mark.skipif(not has_tier("A"), reason="a scratch directory needs tier A of the sandbox")
-def test_files_and_artifacts(jail: Jail, tmp_path: Path) -> None:
+def test_replay_reads_files_again_and_leaves_artifacts(jail: Jail, tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("item;price\nfig;2\nsaw;12\n")
     lm = ScriptedLM(
         ["total = sum(int(row['price']) for row in sales)\nopen('t.txt', 'w').write(str(total))\nanswer = total"]
@@ -290,7 +290,7 @@ def test_a_model_that_fails_in_the_middle(jail: Jail) -> None:
     assert "was interrupted when it was recorded" in done.notes[0]
 
 
-def test_nothing_to_run() -> None:
+def test_trace_without_a_program_cannot_be_replayed() -> None:
     result = solve("What?", ScriptedLM(["A: 7"]), method="direct")
     with pytest.raises(InputError, match="nothing to run again"):
         replay(result.trace)
@@ -363,7 +363,7 @@ def lines(jail: Jail) -> list[bytes]:
     return [line.encode() for line in run(FRUIT, VALUES, inputs=WORDS, sandbox=jail).trace.lines()]
 
 
-def test_intact_chain(lines: list[bytes]) -> None:
+def test_unchanged_trace_has_an_intact_chain(lines: list[bytes]) -> None:
     chain = check_chain(lines)
     assert chain.state == "intact"
     assert chain.head in lines[-1].decode()
@@ -387,7 +387,7 @@ def test_intact_chain(lines: list[bytes]) -> None:
         (lambda lines: [chained(line, linked("", line)) for line, _ in map(parted, lines)], 2, "changed"),
     ],
 )
-def test_broken_chains(lines: list[bytes], change: Any, line: int, why: str) -> None:
+def test_changed_trace_has_a_broken_chain(lines: list[bytes], change: Any, line: int, why: str) -> None:
     chain = check_chain(change(lines))
     assert (chain.state, chain.line) == ("broken", line)
     assert why in chain.why
@@ -458,7 +458,7 @@ def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
 def test_variables_of_the_program_are_not_inputs(fruit: Trace) -> None:
     with pytest.raises(InputError, match="count is not an input: the program sets it; change the program with --edit"):
         Changes.parse(["count=3"], fruit)
-    with pytest.raises(InputError, match=r"the trace has no input wods; did you mean words\?"):
+    with pytest.raises(InputError, match=r"the trace has no input 'wods'; did you mean words\?"):
         Changes.parse(["wods=[]"], fruit)
 
 
@@ -648,7 +648,9 @@ def test_command_on_a_forged_trace(tmp_path: Path, lines: list[bytes]) -> None:
         ("\n".join(Trace().lines()), ("--trace", "t.jsonl"), "use another file"),
     ],
 )
-def test_command_errors(tmp_path: Path, content: str | None, arguments: tuple[str, ...], why: str) -> None:
+def test_errors_of_the_command_name_the_cause(
+    tmp_path: Path, content: str | None, arguments: tuple[str, ...], why: str
+) -> None:
     if content is not None:
         (tmp_path / "t.jsonl").write_bytes(content.encode("utf-8", "surrogateescape"))
     done = coc("replay", "t.jsonl", *arguments, cwd=tmp_path)
@@ -720,7 +722,7 @@ def test_a_trace_out_of_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert json.loads(capsys.readouterr().out)["chain"]["state"] == "intact"
 
 
-def test_a_question_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_question_without_quotes_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("answer = 1", question="What is one?").trace.write(tmp_path / "t.jsonl")
     assert main(["replay", str(tmp_path / "t.jsonl"), "--set", "question=5"]) == 2
     assert "put 5 in quotes" in capsys.readouterr().err

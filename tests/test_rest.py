@@ -180,7 +180,7 @@ def test_descriptions_for_the_model(tmp_path: Path) -> None:
     assert "def listPets(" in lm.requests[0][-1].content
 
 
-def test_requests(tmp_path: Path) -> None:
+def test_arguments_are_sent_where_the_document_says(tmp_path: Path) -> None:
     with serving([{"id": 1, "name": "Tom"}]) as server:
         program = """
 import datetime
@@ -287,7 +287,7 @@ def test_request_cannot_leave_its_host() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_replies(tmp_path: Path, body: bytes, kind: str, wanted: object) -> None:
+def test_replies_become_data(tmp_path: Path, body: bytes, kind: str, wanted: object) -> None:
     with serving(lambda seen: seen.reply(200, body, kind)) as server:
         result = run("answer = get_pet('x')", tools=tools(document(tmp_path, server.url)))
     assert result.answer == wanted, result
@@ -365,7 +365,7 @@ def cut(seen: Any) -> None:
         (lambda seen: seen.connection.shutdown(2), "cannot be reached or closed the connection"),
     ],
 )
-def test_bad_servers(tmp_path: Path, act: Callable[[Any], None], expected: str) -> None:
+def test_bad_server_is_an_error_in_the_program(tmp_path: Path, act: Callable[[Any], None], expected: str) -> None:
     with serving(act) as server:
         started = time.monotonic()
         assert expected in error_of(document(tmp_path, server.url), "get_pet('x')", seconds=1)
@@ -378,7 +378,7 @@ def test_unreachable_server(tmp_path: Path) -> None:
     assert "cannot be reached" in error_of(document(tmp_path, url), "get_pet('x')")
 
 
-def test_redirects(tmp_path: Path) -> None:
+def test_redirects_within_the_host_are_followed(tmp_path: Path) -> None:
     def turning(seen: Any) -> None:
         if seen.path.endswith("/there"):
             seen.reply(200, b'"here"')
@@ -411,7 +411,7 @@ def test_no_redirect_leads_to_another_host(tmp_path: Path, location: str) -> Non
         assert other.seen == []
 
 
-def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_untrusted_certificate_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not shutil.which("openssl"):
         pytest.skip("no openssl here to make a certificate with")
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
@@ -492,7 +492,7 @@ def test_a_token_is_for_one_host(tmp_path: Path) -> None:
 # --- documents ----------------------------------------------------------------------------------------------------
 
 
-def test_base_url(tmp_path: Path) -> None:
+def test_base_url_of_the_user_wins(tmp_path: Path) -> None:
     with serving([]) as server:
 
         def went_to(url: str | None, base: str | None, **more: Any) -> str:
@@ -669,7 +669,7 @@ def test_names(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_yaml(tmp_path: Path) -> None:
+def test_yaml_aliases_are_refused(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     path = tmp_path / "pets.yaml"
     path.write_text(yaml.safe_dump(json.loads(json.dumps(PETS))).replace("'200':", "200:"))
@@ -701,7 +701,7 @@ def test_dates_are_validated(tmp_path: Path) -> None:
 # --- the command --------------------------------------------------------------------------------------------------
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_command_calls_operations_after_approval(tmp_path: Path) -> None:
     with serving([{"name": "Tom"}]) as server:
         document(tmp_path, None)
         (tmp_path / "p.py").write_text("answer = listPets()[0].name")

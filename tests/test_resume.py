@@ -186,7 +186,7 @@ def test_a_tool_that_was_under_way_is_not_called_again(tmp_path: Path) -> None:
     before = len(done)
     result = resumed_run(trace, Table([]), tools=[send, look])
     assert result.is_answered, result
-    assert "was under way when the run was interrupted: it may be done, and is not done again" in result.answer[0]
+    assert "was in progress when the run was interrupted; it may have taken effect" in result.answer[0]
     assert (result.answer[1], len(done)) == (5, before)
 
 

@@ -101,7 +101,7 @@ def test_doctor_is_readable() -> None:
     for word in ("namespaces", "Landlock", "seccomp", "rlimits", "docker", "podman"):
         assert word in done.stdout
     done = coc("doctor", within=NO_NAMESPACES)
-    assert "to get it: ordinary users cannot create namespaces here" in done.stdout
+    assert "to enable it: ordinary users cannot create namespaces here" in done.stdout
 
 
 @in_tier_a
@@ -163,7 +163,7 @@ def test_contradictory_options_are_refused(options: list[str], word: str, tmp_pa
         Jail("B", at_least="A")
 
 
-def test_unknown_sandbox() -> None:
+def test_unknown_sandbox_is_refused() -> None:
     with pytest.raises(InputError, match="expected one of: auto, A, B, C"):
         run("answer = 1", sandbox="Z")
 
@@ -220,7 +220,7 @@ def test_impossible_grants_are_refused(path: str) -> None:
         run("answer = 1", reads=(path,))
 
 
-def test_command_grants(tmp_path: Path) -> None:
+def test_command_grants_reading_but_not_writing(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("seven")
     (tmp_path / "p.py").write_text("answer = open('d.txt').read()\nopen('new.txt', 'w').write(answer)")
     done = coc("run", "p.py", "--allow-read", "d.txt", cwd=tmp_path)
@@ -297,7 +297,7 @@ answer = (int(frame.b.sum()), str(sympy.diff(x**3)), float(np.linalg.det(np.eye(
 
 
 @pytest.mark.parametrize("tier", TIERS_WITH_FILES)
-def test_scientific_packages(tier: str) -> None:
+def test_scientific_packages_work(tier: str) -> None:
     result = run(NUMBERS, sandbox=tier, packages=("numpy", "pandas", "sympy", "matplotlib"))
     assert result.answer == (6, "3*x**2", 1.0, b"PNG"), result
 
@@ -314,7 +314,7 @@ def test_packages_that_are_not_granted_are_not_there() -> None:
     assert result.answer == [f"{site}/numpy"]
 
 
-def test_environment_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_of_the_host_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     with Jail() as jail:  # a new one, started with this environment
         result = run("import os\nanswer = dict(os.environ)", sandbox=jail)

@@ -136,7 +136,7 @@ def test_ungranted_package_error_names_the_option() -> None:
     assert answered("import msgspec\nanswer = msgspec.json.decode('[1]')", packages=("msgspec",)) == [1]
 
 
-def test_undefined_class() -> None:
+def test_undefined_class_is_a_hole() -> None:
     program = "dog = Dog('Rex')\ndog.age += 1\nanswer = (dog.name, dog['age'], dog.bark())"
     values = {"Dog('Rex')": {"name": "Rex", "age": 3}, "bark({'name': 'Rex', 'age': 4})": "woof"}
     assert answered(program, values) == ("Rex", 4, "woof")
@@ -158,7 +158,7 @@ def test_undefined_base_class() -> None:
         "raise NotImplementedError('todo')",
     ],
 )
-def test_stub(body: str) -> None:
+def test_empty_function_is_a_hole(body: str) -> None:
     program = f"def is_fruit(x: str, strict=False) -> bool:\n    {body}\nanswer = [is_fruit('fig'), is_fruit(x='car')]"
     assert answered(program, {"is_fruit('fig')": True, "is_fruit(x='car')": False}) == [True, False]
 
@@ -203,7 +203,7 @@ def test_what_only_looks_like_a_stub() -> None:
         "return [f(1), f(2)]",
     ],
 )
-def test_awaited_holes(main: str) -> None:
+def test_holes_can_be_awaited(main: str) -> None:
     program = f"import asyncio\nasync def main():\n    {main}\nanswer = asyncio.run(main())"
     assert answered(program, {"f(1)": 10, "f(2)": 20}) == [10, 20]
 

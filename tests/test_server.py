@@ -57,7 +57,7 @@ def error_of(reply: httpx.Response) -> tuple[int, str]:
 # --- the native API -----------------------------------------------------------------------------------------------
 
 
-def test_info(client: httpx.Client) -> None:
+def test_info_lists_models_methods_and_limits(client: httpx.Client) -> None:
     info = client.get("/api/info").json()
     assert info["model"] in info["models"] and "coc" in info["methods"] and info["limits"]["runs"] == 4
 
@@ -146,7 +146,7 @@ def test_the_type_of_an_answer(server: Serving) -> None:
     assert server.over(server.begin(type="date"))["reason"] == "error"
 
 
-def test_cancel(server: Serving) -> None:
+def test_cancelling_ends_a_run(server: Serving) -> None:
     id = server.begin(SLOW)
     server.until(id, "running")
     began = time.monotonic()
@@ -173,7 +173,7 @@ def test_disconnecting_client_ends_its_run(server: Serving) -> None:
     assert server.over(id)["state"] == "cancelled"
 
 
-def test_list(server: Serving, fruit: str) -> None:
+def test_list_is_paged_and_has_short_fields(server: Serving, fruit: str) -> None:
     ids = [server.begin() for _ in range(3)]
     for id in ids:
         server.over(id)
@@ -189,7 +189,7 @@ def test_list(server: Serving, fruit: str) -> None:
         assert client_error(server, "/api/runs", limit=bad) == (400, "invalid_request")
 
 
-def test_search(tmp_path: Path) -> None:
+def test_search_covers_all_runs_without_wildcards(tmp_path: Path) -> None:
     """A search covers all runs and has no wildcards."""
     with served(tmp_path) as server:
         questions = [
@@ -306,7 +306,7 @@ def test_files_are_named_by_id_only(server: Serving) -> None:
         assert error_of(reply) == (404, "not_found")
 
 
-def test_artifacts(tmp_path: Path) -> None:
+def test_artifacts_are_served_safely(tmp_path: Path) -> None:
     from conftest import has_tier
 
     if not has_tier("A"):
@@ -448,7 +448,7 @@ def test_two_servers_in_one_directory(server: Serving) -> None:
 # --- limits -------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_queue(tmp_path: Path) -> None:
+def test_full_queue_refuses_runs(tmp_path: Path) -> None:
     with served(tmp_path, "--runs", "1", "--queue", "1") as server:
         ids = [server.begin(SLOW), server.begin(SLOW)]
         reply = server.client.post("/api/runs", json={"question": SLOW})
@@ -518,7 +518,7 @@ def test_run_that_could_not_be_saved_can_be_removed(tmp_path: Path, small_disk: 
         assert server.client.get("/api/runs").json()["runs"] == []
 
 
-def test_rate_limit(tmp_path: Path) -> None:
+def test_rate_limit_refuses_requests(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "20") as server:
         replies = [server.client.get("/api/info") for _ in range(30)]
         assert [reply.status_code for reply in replies[:15]] == [200] * 15
@@ -681,7 +681,7 @@ def openai_client(server: Serving, retries: int = 0) -> openai.OpenAI:
 
 
 @pytest.mark.parametrize("model", ["coc", "coc:scripted", "full"])
-def test_chat(server: Serving, model: str) -> None:
+def test_chat_completion_is_the_answer(server: Serving, model: str) -> None:
     model = f"coc:{server.client.get('/api/info').json()['model']}" if model == "full" else model
     reply = openai_client(server).chat.completions.with_raw_response.create(
         model=model, messages=[{"role": "user", "content": FRUIT}], temperature=0.3
@@ -725,7 +725,7 @@ def test_earlier_turns_are_part_of_the_question(server: Serving) -> None:
     assert question == f"What was said before:\n{earlier}\nThe question now: {FRUIT}"
 
 
-def test_responses(server: Serving) -> None:
+def test_response_is_the_answer(server: Serving) -> None:
     reply = openai_client(server).responses.create(model="coc", input=FRUIT)
     assert (reply.output_text, reply.status) == ("1", "completed")
     assert reply.usage is not None and reply.usage.total_tokens == 0
@@ -743,7 +743,7 @@ def test_responses_in_a_stream(server: Serving) -> None:
         assert stream.until_done().get_final_response().output_text == "1"
 
 
-def test_models(server: Serving) -> None:
+def test_models_are_listed(server: Serving) -> None:
     names = [model.id for model in openai_client(server).models.list()]
     assert "coc" in names and "cot" in names and any(name.startswith("coc:scripted:") for name in names)
     assert openai_client(server).models.retrieve("coc").id == "coc"
@@ -835,7 +835,7 @@ def test_health_readiness_metrics(server: Serving, fruit: str) -> None:
 
 
 @pytest.mark.parametrize("content", [[], ["--log-content"]])
-def test_spans(tmp_path: Path, content: list[str]) -> None:
+def test_spans_are_exported(tmp_path: Path, content: list[str]) -> None:
     proto = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="no telemetry here")
     bodies: list[bytes] = []
 
@@ -896,7 +896,7 @@ def test_openapi_names_every_route(server: Serving) -> None:
     jsonschema.validate(server.client.get("/api/runs").json(), listed)
 
 
-def test_the_page(client: httpx.Client) -> None:
+def test_page_is_served_and_nothing_outside_it(client: httpx.Client) -> None:
     page = client.get("/")
     assert page.status_code == 200 and ("coc serve" in page.text or "<html" in page.text.lower())
     assert client.get("/static/../settings.py").status_code == 404

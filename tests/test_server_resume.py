@@ -284,7 +284,7 @@ def test_values_and_inputs_of_the_request_are_kept(tmp_path: Path, endpoint: Cou
 # --- what cannot be resumed ---------------------------------------------------------------------------------------
 
 
-def test_bad_requests(tmp_path: Path, endpoint: Counting) -> None:
+def test_bad_requests_are_refused(tmp_path: Path, endpoint: Counting) -> None:
     tokens = {"ann": "a" * 20, "bob": "b" * 20}
     options = [part for name, secret in tokens.items() for part in ("--token", f"{name}={secret}")]
     endpoint.most = 0

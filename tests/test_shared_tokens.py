@@ -126,7 +126,7 @@ def test_database_errors_are_input_errors(postgres: PostgresServer) -> None:
             store.tokens()
 
 
-def test_the_command(postgres: PostgresServer, tmp_path: Path) -> None:
+def test_tokens_command_uses_the_database(postgres: PostgresServer, tmp_path: Path) -> None:
     url = postgres.database()
     secret = tokens(url, "add", "ann", "--budget", "money=1.5", "--scope", "metrics")
     assert coc("add", "bob", COC_STORE=url).returncode == 0

@@ -102,7 +102,7 @@ def test_values_of_an_emulator_are_cached(coc: Coc) -> None:
         assert (data["value"], data["cached"]) == (COUNTED, cached)
         assert len(Trace.read(Path("trace.jsonl")).calls) == 4 - cached
     code, _, err = coc(*command, "--model", "scripted:model.jsonl")
-    assert (code, "give --model or --emulator, not both" in err) == (2, True)
+    assert (code, "use --model or --emulator, not both" in err) == (2, True)
 
 
 def test_query_with_a_cascade(coc: Coc) -> None:
@@ -469,8 +469,8 @@ def test_ask_has_a_model_write_sql(coc: Coc) -> None:
     ("name", "content", "message"),
     [
         ("wide.csv", ",".join(f"c{n}" for n in range(5000)), "it has 5,000 columns"),
-        ("object.json", '{"a": 1}', "a table in JSON is a list of objects"),
-        ("numbers.json", "[1, 2]", "a table in JSON is made of objects"),
+        ("object.json", '{"a": 1}', "a table in JSON must be a list of objects"),
+        ("numbers.json", "[1, 2]", "each row of a table in JSON must be an object, not int"),
         ("nothing.json", "[]", "it has no columns"),
     ],
 )

@@ -223,7 +223,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))
     try:
-        with pytest.raises(InputError, match="cannot keep results"):
+        with pytest.raises(InputError, match="cannot store results"):
             store.keep(new_score(2), None)
         store.close()
     finally:
@@ -386,7 +386,7 @@ def test_a_budget_in_money_needs_a_price(tmp_path: Path) -> None:
     with serving(reply) as server:
         url = ("--base-url", f"{server.url}/v1", "--api-key", "k", "--budget", "money=1")
         done = coc("eval", questions, "--model", "openai:nobody-knows", *url, "--methods", "direct", "--at-once", "1")
-    assert "the price of openai:nobody-knows is not known" in done.stderr
+    assert "the price of openai:nobody-knows is unknown" in done.stderr
     assert "1 of 3 samples were run" in done.stderr
 
 

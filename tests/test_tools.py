@@ -139,7 +139,7 @@ def test_cyclic_results_are_refused() -> None:
 
     result = run("answer = cyclic()", tools=[cyclic])
     assert result.error is not None and result.error.type == "ToolError"
-    assert "which a program cannot get" in result.error.message
+    assert "which cannot be passed to a program" in result.error.message
 
 
 def test_tools_override_the_library_and_programs_override_tools() -> None:
@@ -151,7 +151,7 @@ def test_tools_override_the_library_and_programs_override_tools() -> None:
     assert run("def sqrt(x): ...\nanswer = sqrt(4)", tools=[sqrt]).answer == "mine"
 
 
-def test_approval() -> None:
+def test_calls_run_only_if_approved() -> None:
     requests: list[str] = []
 
     def refuse(used: Tool, call: str) -> bool:
@@ -252,7 +252,7 @@ def test_argument_names_are_identifiers() -> None:
     assert "takes no argument named 'amount=1, to'" in approved("send(**{'amount=1, to': 2})", send)
 
 
-def test_read_only() -> None:
+def test_read_only_tools_have_no_effect() -> None:
     @read_only
     def look(at: str) -> str:
         return at
@@ -419,7 +419,7 @@ def test_interrupted_call_is_not_repeated() -> None:
         await asyncio.wait([calling])
         return (await box.around(Table([])).answer(paused("pay", 5))).error
 
-    assert "was under way when an earlier program ended" in str(asyncio.run(interrupt()))
+    assert "was in progress when an earlier program ended" in str(asyncio.run(interrupt()))
     assert paid == [5]
 
 
@@ -454,7 +454,7 @@ def test_votes_refuse_tools_with_effects() -> None:
 
 
 def test_invalid_tools_are_refused() -> None:
-    with pytest.raises(InputError, match="a tool is a function"):
+    with pytest.raises(InputError, match="a tool must be a function"):
         run("answer = 1", tools=[3])  # type: ignore[list-item]
     with pytest.raises(InputError, match="same name"):
         run("answer = 1", tools=[price_of, price_of])

@@ -223,7 +223,7 @@ def test_size_is_bounded_and_the_oldest_rows_are_removed_first(tmp_path: Path) -
         assert 500 < file.execute("SELECT count(*) FROM kept").fetchone()[0] < 1000
     store.close()
     assert path.stat().st_size < 1_200_000
-    with pytest.raises(LMError, match="a cache needs 65,536 bytes or more"):
+    with pytest.raises(LMError, match="the size of a cache must be at least 65,536 bytes"):
         ReplyStore(path, max_bytes=1)
 
 
@@ -259,7 +259,7 @@ def program_and_script(tmp_path: Path) -> list[str]:
     return ["run", str(tmp_path / "program.py"), "--model", f"scripted:{tmp_path / 'script.jsonl'}", "--json"]
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_command_caches_values_in_a_directory(tmp_path: Path) -> None:
     command = [*program_and_script(tmp_path), "--cache", str(tmp_path / "new" / "cache")]
     for cached in (0, 3):
         output = json.loads(coc(*command).stdout)
@@ -271,7 +271,7 @@ def test_the_command(tmp_path: Path) -> None:
     done = coc(*command[:-1], tmp_path / "program.py")
     assert done.returncode == 2 and "is not a directory" in done.stderr
     done = coc(*command[:-1], "/proc/self/cache")
-    assert done.returncode == 2 and "coc: cannot keep replies in /proc/self/cache: " in done.stderr
+    assert done.returncode == 2 and "coc: cannot store replies in /proc/self/cache: " in done.stderr
 
 
 def in_child(work: Callable[[], bool]) -> bool:
@@ -295,7 +295,7 @@ def test_error_on_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
         try:
             ReplyStore(tmp_path / "replies.sqlite")
         except LMError as error:
-            return "cannot keep replies in" in str(error) and "no such table" not in str(error)
+            return "cannot store replies in" in str(error) and "no such table" not in str(error)
         return False
 
     assert in_child(work)
@@ -308,7 +308,7 @@ def test_full_disk_does_not_affect_answers(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         for number in range(100):
             store.put(b"%d" % number, b"x" * 4000)
-        is_warned = "nothing more is kept in" in warnings[0] and len(warnings) == 1
+        is_warned = "no more replies are stored in" in warnings[0] and len(warnings) == 1
         with ValueCache(tmp_path / "cache", warn=warnings.append) as cache:
             answer = run(PROGRAM, cache.emulator(lm), sandbox="none").answer
         return is_warned and store.get(b"0") == b"x" * 4000 and store.get(b"99") is None and answer == ["fig", "kiwi"]

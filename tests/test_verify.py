@@ -300,7 +300,7 @@ def test_flip_that_leads_to_a_call_without_a_value(sandbox: Sandbox) -> None:
     assert outcomes == {"is_fruit('kiwi')": "unknown", "is_fruit('car')": "changes"}
 
 
-def test_shares_and_use(sandbox: Sandbox) -> None:
+def test_verdict_has_shares_and_use(sandbox: Sandbox) -> None:
     found = verdict_on("x = is_fruit('car')\ny = is_fruit('kiwi')\nz = len('abc')\nanswer = y + 1", sandbox)
     assert found.shares == {"python": 0.5, "lm": 0.5, "tool": 0.0}
     assert found.used == pytest.approx(2 / 4)  # one of two values, one of two statements that work
@@ -390,7 +390,7 @@ def write_trace(tmp_path: Path, program: str) -> Path:
     return path
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_prints_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_trace(tmp_path, COUNTED + "answer = right[0]")
     assert main(["verify", str(path)]) == 0
     output = capsys.readouterr().out
@@ -481,7 +481,7 @@ def test_trace_without_its_values_does_not_replay(sandbox: Sandbox) -> None:
     assert "does not replay" in found.flags[0] and not found.replays and found.score == 0
 
 
-def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_prints_the_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_trace(tmp_path, "junk = len(question)\n" + COUNTED + "answer = right[0]")
     assert main(["why", str(path)]) == 0
     output = capsys.readouterr().out

@@ -22,7 +22,7 @@ od['c'] = 3
 answer = len(od)
 """,
     "a range of large numbers": "r = range(10**5000)\ns = range(0, -10**5000, -3)\nanswer = (r[5], s[1])",
-    "keys of globals that are no names": """
+    "keys of globals that are not names": """
 globals()[5] = 'x'
 globals()[None] = globals()
 def f():

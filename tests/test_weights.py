@@ -138,7 +138,7 @@ def left() -> list[str]:
     return sorted(path.suffix for path in cache_directory().iterdir() if path.suffix != ".lock")
 
 
-def test_from_the_hub(sources: type[Sources]) -> None:
+def test_model_is_fetched_from_the_hub_once(sources: type[Sources]) -> None:
     progress: list[tuple[int, int, str]] = []
     path = fetch(MODEL, lambda *news: progress.append(news))
     assert path.read_bytes() == CONTENT
@@ -213,7 +213,7 @@ def test_no_source_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in str(caught.value)
 
 
-def test_full_disk(sources: type[Sources], tmp_path: Path) -> None:
+def test_full_disk_keeps_the_partial_file(sources: type[Sources], tmp_path: Path) -> None:
     """A limit on the size of files simulates a full disk."""
     code = (
         "import resource, signal, sys\nsys.path.insert(0, sys.argv[1])\nfrom test_weights import MODEL, fetch\n"
@@ -236,7 +236,9 @@ def test_concurrent_downloads_share_one_request(sources: type[Sources]) -> None:
     assert len([line for line in sources.seen if line.startswith("/somebody")]) == 1
 
 
-def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_command_pulls_lists_and_removes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     from chainofcode.cli import main
 
     monkeypatch.setitem(module.MODELS, "tiny", MODEL)

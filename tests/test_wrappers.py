@@ -139,7 +139,7 @@ def test_permanent_errors_are_not_retried() -> None:
 # --- limits and budgets -------------------------------------------------------------------------------------------
 
 
-def test_concurrency_limit() -> None:
+def test_concurrent_requests_are_limited() -> None:
     most = running = 0
 
     class Slow:
@@ -184,7 +184,7 @@ def test_rate_limit_per_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited == [60, 60]
 
 
-def test_budgets() -> None:
+def test_spent_budget_stops_requests() -> None:
     def reply(cost: float | None) -> Any:
         class Costly:
             name = "costly"
@@ -202,7 +202,7 @@ def test_budgets() -> None:
         assert caught.value.which == which
     lm = Budgeted(reply(None), dollars=1.0)
     ask(lm)
-    with pytest.raises(BudgetError, match="price of costly is not known"):
+    with pytest.raises(BudgetError, match="price of costly is unknown"):
         ask(lm)
     with pytest.raises(BudgetError):
         ask(Budgeted(ScriptedLM(["x"] * 5), calls=2), n=3)

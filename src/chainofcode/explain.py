@@ -22,7 +22,7 @@ from .values.codec import ValueFormatError, encode
 _MAX_ROUNDS = 100
 _MAX_DIGITS = 12
 _CHARS_PER_TOKEN = 4
-_PROMPTS = Asking(ScriptedLM(()))  # makes prompts that are not sent
+_PROMPTS = Asking(ScriptedLM(()))  # to estimate the length of prompts; none is sent
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ async def aexplain(
             survey.note(signal)
             if isinstance(signal, Ended):
                 break
-            if isinstance(signal, Surveyed) and not await _go_on(session, survey, as_emulator(emulator)):
+            if isinstance(signal, Surveyed) and not await _begin_round(session, survey, as_emulator(emulator)):
                 break
     calls = sorted(_expected(survey), key=lambda call: (call.round or _MAX_ROUNDS, call.line))
     return Explanation(tuple(calls), survey.error)
 
 
-async def _go_on(session: Session, survey: _Survey, emulator: Emulator) -> bool:
+async def _begin_round(session: Session, survey: _Survey, emulator: Emulator) -> bool:
     """Begin another round if a call of this round has a value. Return whether it began."""
     values = [value for paused in survey.rounds[-1] if (value := await _value(paused, survey, emulator)) is not None]
     if not values or len(survey.rounds) >= _MAX_ROUNDS:

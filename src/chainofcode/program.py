@@ -77,7 +77,7 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
         except subprocess.TimeoutExpired:
             raise ProgramError(f"the source took over {_PARSE_SECONDS} seconds to parse") from None
         if child.returncode != 0 or not child.stdout:
-            raise ProgramError("the parser crashed on this source: it is nested too deep or too large")
+            raise ProgramError("the parser crashed on this source: it is nested too deeply or too large")
         parsed = msgspec.json.decode(child.stdout, type=_Reply)
         if parsed.program is None:
             raise ProgramError(parsed.error)

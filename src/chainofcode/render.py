@@ -91,7 +91,7 @@ class Page:
 
     def notes(self, program: Program) -> Iterator[str]:
         for line in program.imports:
-            yield self._paint("dim", f"      py  {plain(line)}   (the program forgot it)")
+            yield self._paint("dim", f"      py  {plain(line)}   (missing import, added)")
 
     def steps(self, program: Program, steps: Iterable[Step]) -> Iterator[str]:
         for step in steps:
@@ -228,7 +228,7 @@ def what(step: Step, width: int) -> str:
             value = cut(value, max(width // 2, 12)) + marks
         least = 9 if marks else max(width - width // 2, 12)
         parts.append(cut(call, max(width - _columns(value), least)) + value)
-    parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]
+    parts += [f"{name} = {text}" if text is not None else f"{name} deleted" for name, text in step.delta.items()]
     if step.outcome is not None and not parts:
         parts.append(f"→ {step.outcome}")
     elif step.outcome is not None:

@@ -127,7 +127,7 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+def test_attack_is_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
     sandbox.assert_refused(attack, host_files)
 
 
@@ -141,7 +141,7 @@ def unconfined_results() -> Any:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_works_without_sandbox(attack: Attack, unconfined_results: Any) -> None:
+def test_attack_succeeds_without_sandbox(attack: Attack, unconfined_results: Any) -> None:
     skip_without_rights(attack)
     assert is_success(attack, unconfined_results[attack.name])
 
@@ -280,4 +280,4 @@ def test_machine_code_opens_socket_without_sandbox() -> None:
 
 
 def test_i386_system_calls_are_fatal(sandbox: TierSandbox) -> None:
-    sandbox.assert_ends(CODE + f"answer = {GETPID_32}", "guest died", "of signal 31")
+    sandbox.assert_ends(CODE + f"answer = {GETPID_32}", "guest died", "by signal 31")

@@ -71,17 +71,17 @@ GREEDY = {
 
 # Programs that end their own process.
 FATAL = {
-    "reading at no address": ("ctypes.string_at(0)", "of signal 11"),
-    "writing at no address": ("ctypes.memset(8, 0, 8)", "of signal 11"),
-    "calling no function": ("ctypes.CFUNCTYPE(None)(1)()", "of signal 11"),
-    "abort": ("libc.abort()", "of signal"),
+    "reading at no address": ("ctypes.string_at(0)", "by signal 11"),
+    "writing at no address": ("ctypes.memset(8, 0, 8)", "by signal 11"),
+    "calling no function": ("ctypes.CFUNCTYPE(None)(1)()", "by signal 11"),
+    "abort": ("libc.abort()", "by signal"),
     "leaving in C": ("libc._exit(7)", "with exit code 7"),
     "leaving with what looks like success": ("os._exit(0)", "with exit code 0"),
-    "killing itself": ("import signal\nos.kill(os.getpid(), signal.SIGKILL)\nlibc._exit(3)", "ended"),
-    "its own objects overwritten": ("ctypes.memset(id(print), 0xff, 64)\nprint()", "of signal 11"),
+    "killing itself": ("import signal\nos.kill(os.getpid(), signal.SIGKILL)\nlibc._exit(3)", "the guest process"),
+    "its own objects overwritten": ("ctypes.memset(id(print), 0xff, 64)\nprint()", "by signal 11"),
     "no memory for itself": (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1, 1))\nctypes.string_at(0)",
-        "of signal 11",
+        "by signal 11",
     ),
 }
 

@@ -139,12 +139,12 @@ ATTACKS = [
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=str)
-def test_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
+def test_attack_is_refused(sandbox: TierSandbox, attack: Attack, host_files: HostFiles) -> None:
     sandbox.assert_refused(attack, host_files)
 
 
 @pytest.mark.parametrize("attack", safe_unconfined(ATTACKS), ids=str)
-def test_works_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
+def test_attack_succeeds_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
     assert_succeeds_unconfined(attack, host_files)
 
 

@@ -109,9 +109,9 @@ FRAMES = {
     "the host's own reason": ("send({'type': 'ended', 'reason': 'limit:run'})", BROKEN + "an end for the reason"),
     "an empty reason": ("send({'type': 'ended', 'reason': ''})", BROKEN + "an end for the reason"),
     "halted by nobody": ("send({'type': 'ended', 'reason': 'halted'})", "it halted by itself"),
-    "silence on the wire": ("os.close(4)\nwhile True: pass", "it closed its pipe and went on running"),
-    "silence on every descriptor": ("os.closerange(0, 256)\nwhile True: pass", "it closed its pipe and went on running"),
-    "its output as the wire": ("os.dup2(1, 4)\nwhile True: pass", "it closed its pipe and went on running"),
+    "silence on the wire": ("os.close(4)\nwhile True: pass", "it closed its pipe but kept running"),
+    "silence on every descriptor": ("os.closerange(0, 256)\nwhile True: pass", "it closed its pipe but kept running"),
+    "its output as the wire": ("os.dup2(1, 4)\nwhile True: pass", "it closed its pipe but kept running"),
 }  # fmt: skip
 
 

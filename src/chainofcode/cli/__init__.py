@@ -115,7 +115,7 @@ def _parser() -> TopParser:
     methods.set_defaults(command=_methods)
     doctor = commands.add_parser(
         "doctor",
-        help="show which sandbox tiers work on this machine, and how to get the others",
+        help="show which sandbox tiers work on this machine, and how to enable the others",
         description="Try each sandbox tier on this machine. Exit code: 0 at least one works, 2 none does.",
         examples=("coc doctor",),
     )

@@ -35,7 +35,7 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
 
 def _call_hint(error: Failure) -> Iterator[str]:
     record = json.dumps({"call": error.about})[:-1]
-    yield f'give the call a value with a line in a file for --values: {record}, "value": …}}'
+    yield f'to supply the value, write this line to a file and name it with --values: {record}, "value": …}}'
 
 
 def _statement_hint(error: Failure) -> Iterator[str]:

@@ -171,7 +171,7 @@ def chosen_emulator(given: argparse.Namespace) -> Iterator[Answering]:
     """The models that --emulator or --model names, if any, for a program that the user wrote."""
     budget, names = budget_of(given), emulator_names(given)
     if given.model and names:
-        raise InputError("a program is given, so models only answer its calls: give --model or --emulator, not both")
+        raise InputError("models only answer the calls of your program: use --model or --emulator, not both")
     names = names or ([given.model] if given.model else [])
     with ExitStack() as opened:
         models = [opened.enter_context(_opened(name, given, None, budget)) for name in names]

@@ -36,7 +36,7 @@ def run_sembench(given: argparse.Namespace) -> int:
     wanted = [name.strip().upper() for name in given.tasks.split(",") if name.strip()]
     queries = [query for query in QUERIES if not wanted or query.name in wanted]
     if not queries:
-        raise InputError(f"no such queries: {given.tasks} (expected some of: Q1 to Q10)")
+        raise InputError(f"unknown queries {given.tasks!r} in --tasks (expected some of Q1 to Q10)")
     with ExitStack() as opened:
         sandbox = opened.enter_context(chosen_sandbox(given, spares=0))
         judged_by: Callable[[BenchmarkQuery], Answering] = scenario.perfect

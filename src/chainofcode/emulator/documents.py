@@ -59,7 +59,7 @@ def read_document(path: Path) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise InputError(f"{path} is not JSON: {error.msg}, {where} (name YAML files .yaml or .yml)") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {str(error) or 'it is nested too deep'}") from None
+        raise InputError(f"{path} cannot be read: {str(error) or 'it is nested too deeply'}") from None
 
 
 def read_yaml(text: str) -> Any:
@@ -82,4 +82,4 @@ def read_yaml(text: str) -> Any:
         return yaml.load(text, Once)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = " ".join(str(error).split())[:300]
-        raise ValueError(message or "it is nested too deep") from None
+        raise ValueError(message or "it is nested too deeply") from None

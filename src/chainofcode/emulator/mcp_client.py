@@ -305,7 +305,7 @@ def _tools(
             try:
                 spec = _Spec.of(tool)
             except RecursionError:
-                note(f"{connection.server}: the tool {tool.name[:100]!r} is left out: its schema is nested too deep")
+                note(f"{connection.server}: the tool {tool.name[:100]!r} is left out: its schema is nested too deeply")
                 continue
             has_effect = tool.annotations is None or tool.annotations.read_only_hint is not True
             tools[name] = Tool(name, _function(name, spec, connection, run), has_effect)
@@ -382,7 +382,7 @@ def _data(result: types.CallToolResult, is_wrapped: bool) -> Any:
     """Return structured content, else the texts; other content, such as images, is only named."""
     text = "\n".join(map(_text, result.content))
     if result.is_error:
-        raise MCPFailure(text[:_MAX_ERROR_CHARS] or "it failed, and does not say why")
+        raise MCPFailure(text[:_MAX_ERROR_CHARS] or "it failed without an error message")
     data = result.structured_content
     if data is None:
         return text if result.content else None

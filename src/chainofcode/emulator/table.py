@@ -89,7 +89,7 @@ class Table(Emulator):
         if len(pause.text) < 500 and len(self._values) < 5000:
             known = [text for text in self._values if len(text) < 500]
             if matches := difflib.get_close_matches(pause.text, known, n=1, cutoff=0.8):
-                return f"; the values have {matches[0]}"
+                return f"; did you mean {matches[0]}?"
         if pause.kind == "statement":
             return _not_python(pause.text)
         if "." in pause.name:

@@ -115,7 +115,7 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
     if isinstance(function, Tool):
         return function
     if not callable(function):
-        raise InputError(f"a tool is a function, not {function!r}")
+        raise InputError(f"a tool must be a function, not {function!r}")
     called = str(name or getattr(function, "__name__", ""))
     if not called.isidentifier() or keyword.iskeyword(called):
         raise InputError(f"a tool needs a name that a program can call, not {called!r}")
@@ -238,7 +238,8 @@ class _Using(AroundEmulator):
         self._used[call] += 1
         is_known = turn < len(outcomes) and (used.has_effect or not isinstance(outcomes[turn], ToolFailed))
         if not is_known:  # recorded before it runs: if the program ends meanwhile, it may have had its effect
-            unknown = f"{used.name} was under way when an earlier program ended: it may be done, and is not done again"
+            when = "in progress when an earlier program ended"
+            unknown = f"{used.name} was {when}; it may have taken effect, so it is not called again"
             outcomes[turn : turn + 1] = [ToolFailed(unknown)]
             try:
                 outcomes[turn] = await run()
@@ -361,9 +362,9 @@ def _as_data(name: str, result: Any) -> Any:
     """Return a result as data, bounded; datetimes get offsets instead of zones, records become dicts."""
 
     def refuse(part: object) -> str:
-        raise ToolFailed(f"{name} gave a {type(part).__name__}, which a program cannot get")
+        raise ToolFailed(f"{name} returned a {type(part).__name__}, which cannot be passed to a program")
 
-    why = ToolFailed(f"{name} gave what a program cannot get")
+    why = ToolFailed(f"{name} returned a value that cannot be passed to a program")
     ways: tuple[Callable[[Any], Any], ...] = (lambda data: data, _with_offsets, msgspec.to_builtins)
     for made in ways:
         try:
@@ -376,7 +377,7 @@ def _as_data(name: str, result: Any) -> Any:
         else:
             size = len(msgspec.json.encode(encoded))
             if size > MAX_RESULT_BYTES:
-                raise ToolFailed(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
+                raise ToolFailed(f"{name} returned {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask for less")
             return data
     raise why
 

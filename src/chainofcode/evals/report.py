@@ -65,7 +65,7 @@ class Summary:
     def __init__(self, scores: Iterable[Score], planned: Mapping[str, int] | None = None, about: str = "") -> None:
         self.scores, self.about = list(scores), about
         if not self.scores:
-            raise InputError("there are no results yet")
+            raise InputError("there are no results yet; coc eval … --out DIR adds some")
         planned = planned or {}
         there = {score.method for score in self.scores}
         listed = dict.fromkeys((*planned, *(score.method for score in self.scores)))

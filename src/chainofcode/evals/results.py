@@ -49,10 +49,10 @@ class ResultsDirectory:
                 directory.mkdir(parents=True, exist_ok=True)
                 opened.callback(os.close, _locked(directory))
                 self._check(settings)
-                self._known = {(score.id, score.method): score for score in self._mend() if not score.attempt}
+                self._known = {(score.id, score.method): score for score in self._mended_scores() if not score.attempt}
                 self._file = opened.enter_context((directory / "results.jsonl").open("ab"))
             except OSError as error:
-                raise InputError(f"cannot keep results in {directory}: {error.strerror}") from None
+                raise InputError(f"cannot store results in {directory}: {error.strerror}") from None
             self._opened = opened.pop_all()
 
     def _check(self, settings: dict[str, Any]) -> None:
@@ -72,7 +72,7 @@ class ResultsDirectory:
         with replacing(self.directory / "run.json") as partial:
             partial.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
-    def _mend(self) -> list[Score]:
+    def _mended_scores(self) -> list[Score]:
         """Return the scores in the file; a last line that was cut off is removed."""
         path = self.directory / "results.jsonl"
         if not path.exists():
@@ -115,7 +115,7 @@ class ResultsDirectory:
             self._file.write(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
             self._file.flush()
         except OSError as error:
-            raise InputError(f"cannot keep results in {self.directory}: {error.strerror}") from None
+            raise InputError(f"cannot store results in {self.directory}: {error.strerror}") from None
         return rows[-1]
 
     def _keep_trace(self, score: Score, trace: Trace) -> str:

@@ -15,9 +15,9 @@ def check_readable(reply: str) -> None:
         size = len(reply.encode())
     except UnicodeEncodeError as error:
         line = reply.count("\n", 0, error.start) + 1
-        raise NotAProgram(f"line {line} holds a lone surrogate, which no program can") from None
+        raise NotAProgram(f"line {line} contains a lone surrogate, which source code cannot contain") from None
     if size > MAX_SOURCE_BYTES:
-        raise NotAProgram(f"the source has {size:,} bytes; over {MAX_SOURCE_BYTES:,} is refused")
+        raise NotAProgram(f"the source has {size:,} bytes; {MAX_SOURCE_BYTES:,} are allowed")
     if "\0" in reply:
         line = reply.count("\n", 0, reply.index("\0")) + 1
-        raise NotAProgram(f"line {line} holds a null byte, which no program can")
+        raise NotAProgram(f"line {line} contains a null byte, which source code cannot contain")

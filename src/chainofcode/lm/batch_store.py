@@ -124,7 +124,7 @@ class BatchStore:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it is on disk at its end, or nothing."""
+        """A transaction: at its end, either all of its changes are on disk or none."""
         with self._reading() as file, file:
             yield file
 

@@ -28,7 +28,7 @@ _POLL_GROWTH = 1.5
 _MAX_BATCH_SECONDS = 26 * 3600  # providers end a batch after 24 hours
 _ATTEMPTS = 8
 _KEPT_AT_ONCE = 200
-_LINE_BYTES = 200  # overhead of a batch for each body
+_LINE_BYTES = 200  # that a batch adds to each body
 _REPLIED = 200  # the HTTP status of a reply
 _Value = TypeVar("_Value")
 Reply = tuple[int, bytes]  # the HTTP status and the body that the ordinary endpoint would have returned
@@ -125,7 +125,7 @@ class BatchQueue:
         self._queue: list[_Waiting] = []
         self._first = self._last = 0.0  # when the first and the last request of the queue arrived
         self._taken: set[str] = set()  # custom ids whose reply a caller of this process has or waits for
-        self._open: dict[str, _Batch] = {}  # by token: batches without results, also if collecting them failed
+        self._open: dict[str, _Batch] = {}  # by token: batches without results, even if collecting them failed
         self._rounds: asyncio.Task[None] | None = None
 
     async def send(self, body: dict[str, Any]) -> Reply:
@@ -155,13 +155,13 @@ class BatchQueue:
     async def _run_rounds(self) -> None:
         self._recover()
         while self._queue:
-            await self._quiet()
+            await self._wait_until_quiet()
             unsent = [request for request in self._queue if not request.reply.done() and not self._is_known(request)]
             self._queue = []  # only now: if the store fails, `_end_rounds` fails what is in the queue
             for part in self._parts(unsent):
                 self._start(self._send(part), part)
 
-    async def _quiet(self) -> None:
+    async def _wait_until_quiet(self) -> None:
         """Wait until no new request has arrived for a while."""
         while True:
             now = time.monotonic()
@@ -258,7 +258,7 @@ class BatchQueue:
                 self._store.keep(replies)
                 replies.clear()
 
-        await self._persistently(lambda: self._endpoint.read_results(batch.id, keep))
+        await self._with_retries(lambda: self._endpoint.read_results(batch.id, keep))
         self._store.keep(replies)
         self._store.finish(batch.token)
         self._open.pop(batch.token, None)
@@ -285,7 +285,7 @@ class BatchQueue:
         """Poll a batch, less and less often, until it has ended."""
         started, pause = time.monotonic(), self._poll_seconds
         while True:
-            state = await self._persistently(lambda: self._endpoint.look_up(batch_id))
+            state = await self._with_retries(lambda: self._endpoint.look_up(batch_id))
             if state.is_ended:
                 return state
             seconds = time.monotonic() - started
@@ -295,7 +295,7 @@ class BatchQueue:
             await asyncio.sleep(pause)
             pause = min(pause * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
 
-    async def _persistently(self, use: Callable[[], Awaitable[_Value]]) -> _Value:
+    async def _with_retries(self, use: Callable[[], Awaitable[_Value]]) -> _Value:
         """Call the provider about a batch, with retries: the batch itself continues after a failed call."""
         pause = self._poll_seconds
         for attempt in range(1, _ATTEMPTS + 1):
@@ -338,7 +338,7 @@ class BatchQueue:
 
     async def _found(self, token: str, noted: float, size: int) -> str | None:
         """Return the id of a batch that may have been sent; None if the provider has no such batch."""
-        found = await self._persistently(lambda: self._endpoint.candidates(token, noted, size))
+        found = await self._with_retries(lambda: self._endpoint.candidates(token, noted, size))
         if self._endpoint.has_tokens:
             return found[0] if found else None
         unknown = set(found) - self._store.known_ids()
@@ -358,7 +358,7 @@ class BatchQueue:
         """Return the id of a batch if it is the one with this token: its results show that, once it has ended."""
         await self._ended(batch_id)
         custom_ids: set[str] = set()
-        await self._persistently(
+        await self._with_retries(
             lambda: self._endpoint.read_results(batch_id, lambda custom_id, _: custom_ids.add(custom_id))
         )
         return batch_id if any(custom_id.startswith(f"{token}-") for custom_id in custom_ids) else None

@@ -55,7 +55,7 @@ def ollama_url() -> str:
     try:
         port = urllib.parse.urlsplit(f"//{host}").port
     except ValueError:
-        raise LMError("OLLAMA_HOST must be HOST:PORT, such as 127.0.0.1:11434") from None
+        raise LMError(f"OLLAMA_HOST must be HOST:PORT, such as 127.0.0.1:11434, not {host[:100]!r}") from None
     if not host or host.startswith(":"):
         host = f"127.0.0.1{host}"
     host = host if port or scheme else f"{host.rstrip(':')}:{_OLLAMA_PORT}"

@@ -115,7 +115,7 @@ class LocalLM(LM):
         if importlib.util.find_spec("xllamacpp") is None:
             return f"{self.name} needs the extra `local`: pip install 'chainofcode[local]'"
         if self._model.endswith(".gguf"):
-            return "" if Path(self._model).is_file() else f"there is no model file {self._model}"
+            return "" if Path(self._model).is_file() else f"there is no model file {self._model!r}"
         is_here = weights(self._model).is_here
         return "" if is_here else f"{self.name} is not downloaded yet; run 'coc models pull {self._model}'"
 
@@ -223,7 +223,7 @@ class LocalLM(LM):
         path = Path(self._model)
         if path.suffix == ".gguf":
             if not path.is_file():
-                raise LMError(f"there is no model file {path}")
+                raise LMError(f"there is no model file {str(path)!r}")
             return path
         return fetch(weights(self._model), progress)
 

@@ -19,7 +19,7 @@ def unknown_model(name: str, providers: Collection[str], embedded: Collection[st
     kinds = ", ".join(providers)
     likely = list(_likely(name, providers, embedded))
     meant = f"; did you mean {' or '.join(likely)}?" if likely else ""
-    return f"there is no model {name[:_MAX_SHOWN_CHARS]!r}{meant} (expected PROVIDER:MODEL; providers: {kinds})"
+    return f"unknown model {name[:_MAX_SHOWN_CHARS]!r}{meant} (expected PROVIDER:MODEL; providers: {kinds})"
 
 
 def _likely(name: str, providers: Collection[str], embedded: Collection[str]) -> Iterator[str]:

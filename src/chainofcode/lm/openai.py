@@ -109,7 +109,7 @@ class OpenAILM(RemoteLM):
             )
             return self._completions(messages, reply, time.monotonic() - started)
 
-        replies = (await requested(n, seed))[:n]  # not more than requested: a trace records the prompt with each
+        replies = (await requested(n, seed))[:n]  # drop surplus replies: a trace records the prompt with each reply
         missing = range(len(replies), n)
         others = await asyncio.gather(*(requested(1, None if seed is None else seed + number) for number in missing))
         return [*replies, *(reply for other in others for reply in other[:1])]
@@ -132,7 +132,7 @@ class OpenAILM(RemoteLM):
 
     def _completions(self, messages: Sequence[Message], reply: ChatReply, seconds: float) -> list[Completion]:
         if not reply.choices:
-            raise LMError(f"{self.name} sent a reply without a choice", is_transient=True)
+            raise LMError(f"{self.name} sent a reply without choices", is_transient=True)
         replies = [
             Completion(
                 text=choice.message.content or "",

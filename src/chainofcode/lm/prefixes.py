@@ -51,7 +51,7 @@ class Prefixes:
         try:
             with (self._directory / name).open("rb") as file:
                 size = os.fstat(file.fileno()).st_size - _SEAL_BYTES
-                if size > 0 and _seal(file, size) == file.read():
+                if size > 0 and _checksum(file, size) == file.read():
                     os.utime(file.fileno())  # recently used: others are deleted first
                     return True
         except OSError:
@@ -63,9 +63,9 @@ class Prefixes:
         """Append the checksum to a file, and rename it."""
         with contextlib.suppress(OSError):
             with (self._directory / part).open("r+b") as file:
-                seal = _seal(file, os.fstat(file.fileno()).st_size)
+                checksum = _checksum(file, os.fstat(file.fileno()).st_size)
                 file.seek(0, os.SEEK_END)
-                file.write(seal)
+                file.write(checksum)
             os.replace(self._directory / part, self._directory / name)
         self.remove(part)
         self._tidy()
@@ -89,8 +89,8 @@ def _mark(model: str) -> str:
     return hashlib.sha256(model.encode()).hexdigest()[:16]
 
 
-def _seal(file: BinaryIO, size: int) -> bytes:
-    """Return the checksum of the next `size` bytes of a file."""
+def _checksum(file: BinaryIO, size: int) -> bytes:
+    """Return the checksum of the next `size` bytes of an open file."""
     digest = hashlib.sha256()
     while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
         digest.update(chunk)

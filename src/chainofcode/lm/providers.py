@@ -87,7 +87,7 @@ def connect(
 
 
 def resolved(name: str) -> str:
-    """Return the full name of a model, also for `local`. Raises LMError, with suggestions, for an unknown name."""
+    """Return the full name of a model, even for `local` alone. Raises LMError, with suggestions, if it is unknown."""
     if name == "local":
         from .choose import embedded_model
 

@@ -27,12 +27,12 @@ from .prices import BATCH_SHARE
 from .reply_stream import OnText, ReplyStream
 from .vision import sees_images
 
-_IN_FLIGHT = 16  # most accounts allow this many; beyond that, the endpoint limits the rate
+_IN_FLIGHT = 16  # within the rate limits of most accounts
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
 _PROBE_SECONDS = 5.0
-_NO_SERVER = (502, 503, 504)  # of gateways, and of servers that are loading a model
-# A chunk decodes to at most a thousand times its size; with other encodings, or several of them, to far more.
+_NO_SERVER = (502, 503, 504)  # from gateways whose server is down, and from servers that are loading a model
+# These expand a chunk at most a thousandfold; other encodings, or several of them combined, can expand it far more.
 _ENCODINGS = ("identity", "gzip", "deflate")
 _SHORTEST_SECRET = 8  # characters: a shorter key is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
@@ -137,7 +137,7 @@ class RemoteLM(LM):
         self.in_flight, self.has_stream = IN_FLIGHT, False
 
     async def problem(self) -> str:
-        """Return why the endpoint cannot be used. Any reply is a good sign, except that of a gateway without a server.
+        """Return why the endpoint cannot be used. Any reply counts as a success, except with a status of `_NO_SERVER`.
 
         The request carries no key, so that it neither costs money nor counts towards a rate limit.
         """
@@ -343,9 +343,9 @@ class RemoteLM(LM):
             return NotFound(f"model {self._model!r} not found at {self.base_url_shown} ({shown})", shown)
         is_refused = status == 500 and re.search(_REFUSED_WITH_500, message) is not None
         if status in (408, 409, 429) or (status >= 500 and not is_refused):
-            text = f"{self.name} fails with {status}: {shown}"
+            text = f"{self.name} returned HTTP {status}: {shown}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
-        return RequestRejected(f"{self.name} rejects the request with {status}: {shown}", message, param)
+        return RequestRejected(f"{self.name} rejects the request with HTTP {status}: {shown}", message, param)
 
     def _as_lm_error(self, package: Any, error: Exception) -> LMError:
         """Convert an error of the package into an LMError."""

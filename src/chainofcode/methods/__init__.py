@@ -42,7 +42,7 @@ METHODS = {
     "coc-try-lm": "Python runs the whole program; if it fails, coc-lm takes over",
     "coc-try-lm-state": "Python runs the whole program; if it fails, coc-lm-state takes over",
     "cot": "Chain of Thought: reasons in words, then states the answer",
-    "direct": "states the answer at once",
+    "direct": "states the answer without reasoning",
     "react": "alternates thoughts and code, with persistent state",
 }
 LABELS = {  # the names of the methods on the web page
@@ -53,7 +53,7 @@ LABELS = {  # the names of the methods on the web page
     "coc-try-lm": "Code, else read by the model",
     "coc-try-lm-state": "Code, else simulated by the model",
     "cot": "Reasoning in words",
-    "direct": "Answer at once",
+    "direct": "Direct answer",
     "react": "Code in small steps",
 }
 _JUDGES = ("cot", "direct")  # the methods that vote on an answer by judgement

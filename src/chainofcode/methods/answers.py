@@ -198,7 +198,7 @@ def _json_data(value: Any) -> Any:
     """Convert data of a program to JSON data: tuples and sets to lists, dates to text."""
 
     def refuse(part: Any) -> Any:
-        raise Misfit(f"{_short(value)} is not JSON: it holds a {_type(part)}")
+        raise Misfit(f"{_short(value)} is not JSON: it contains a {_type(part)}")
 
     try:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=refuse)
@@ -310,7 +310,7 @@ async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
     try:
         given = decode(answer.value)
         if isinstance(given, Opaque):
-            raise Misfit(f"the answer is a {given.type_name} of the program's, which stays there; give plain data")
+            raise Misfit(f"the answer is a {given.type_name} object, which cannot leave the sandbox; give plain data")
         data = await in_thread(wanted.read, given)  # a query may take long
         value = encode(data, brief=_refuse)
     except (Misfit, ValueFormatError) as misfit:
@@ -329,7 +329,7 @@ def is_misfit(answer: Answer) -> bool:
 
 
 def _refuse(part: object) -> str:
-    raise Misfit(f"the answer holds a {_type(part)}, or is too large to describe")
+    raise Misfit(f"the answer contains a {_type(part)}, or is too large to describe")
 
 
 def _type(part: object) -> str:

@@ -9,7 +9,7 @@ from .prompting import MAX_TOKENS, Inquiry
 
 
 async def direct(inquiry: Inquiry) -> AsyncIterator[Event]:
-    """The model states the answer at once."""
+    """The model states the answer without reasoning."""
     room = MAX_TOKENS if inquiry.answer_type is not None else 256
     call, answer = await inquiry.state(inquiry.shown("direct"), inquiry.text, max_tokens=room)
     yield call

@@ -45,11 +45,11 @@ def _conformed(job: dict[str, Any]) -> dict[str, Any]:
         except _Unfit as error:
             return {"unfit": str(error)}
         except RecursionError:
-            return {"unfit": "cannot be used: it refers to itself without end, or is nested too deep"}
+            return {"unfit": "cannot be used: it refers to itself without end, or is nested too deeply"}
         try:
             found = jsonschema.exceptions.best_match(checking.iter_errors(job["data"]))
         except RecursionError:
-            return {"misfit": "it is nested too deep"}
+            return {"misfit": "it is nested too deeply"}
     return {} if found is None else {"misfit": f"{found.message[:300]} (at {found.json_path[:100]})"}
 
 

@@ -112,7 +112,7 @@ async def files_of(
         prelude.append(read)
         descriptions.append(words)
     files = Files(tuple(listed), packages, tuple(prelude))
-    tables = await _look(files, options, sandbox)
+    tables = await _described_by_pandas(files, options, sandbox)
     shown = [f"{file.name} = {tables.get(file.name, words)}" for file, words in zip(prelude, descriptions, strict=True)]
     return Files(files.reads, packages, files.prelude, "\n".join(shown))
 
@@ -228,7 +228,7 @@ def _check_readable(path: str, inspection: dict[str, Any]) -> None:
         raise InputError(f"cannot read {path}: it is not UTF-8 text, and its name does not end in one of {known}")
 
 
-async def _look(files: Files, options: RunOptions, sandbox: Sandbox | str) -> dict[str, str]:
+async def _described_by_pandas(files: Files, options: RunOptions, sandbox: Sandbox | str) -> dict[str, str]:
     """Describe the tables that pandas reads, in a guest."""
     tables = [file for file in files.prelude if file.kind in ("table", "parquet", "excel")]
     if not tables:

@@ -110,13 +110,13 @@ def _rows(cursor: Any, job: dict[str, Any]) -> list[Any]:
     left = job["bytes"]
     while (row := cursor.fetchone()) is not None:
         if len(rows) == job["rows"]:
-            raise _Failed(f"it gives over {len(rows):,} rows; ask for less, or say LIMIT {len(rows)}")
+            raise _Failed(f"it returns over {len(rows):,} rows; select fewer, or add LIMIT {len(rows)}")
         is_long = sum(len(cell) for cell in row if isinstance(cell, (str, bytes))) > left
         if not is_long:
             rows.append(encode(dict(zip(names, row, strict=True))))
             left -= len(json.dumps(rows[-1]))
         if is_long or left < 0:
-            raise _Failed(f"its rows have over {job['bytes']:,} bytes; ask for less")
+            raise _Failed(f"its rows have over {job['bytes']:,} bytes; select less")
     return rows
 
 

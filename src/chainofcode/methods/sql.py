@@ -78,12 +78,12 @@ def _one_statement(value: Any) -> str:
     import sqlite3  # on use, for start-up time
 
     if not isinstance(value, str):
-        raise Misfit(f"{brief(value, 100)} is no text of an SQL statement")
+        raise Misfit(f"{brief(value, 100)} is not the text of an SQL statement")
     query = unfenced(value).strip().rstrip(";").strip()
     if not query or len(query) > _MAX_QUERY_CHARS:
         raise Misfit(f"a statement has from 1 to {_MAX_QUERY_CHARS:,} characters, not {len(query):,}")
     if _START.match(query) is None:
-        raise Misfit(f"{brief(query, 100)} is no statement that only reads")
+        raise Misfit(f"{brief(query, 100)} is not a statement that only reads")
     ends = [place for place, letter in enumerate(query) if letter == ";"]
     if any(sqlite3.complete_statement(query[: place + 1]) for place in ends[:1000]):
         raise Misfit(f"{brief(query, 100)} is more than one statement")

@@ -18,7 +18,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 60) -> bytes:
-    """Read a file. Raises OSError, also for a file that is too large and a pipe that times out; `strerror` says why."""
+    """Read a file. Raises OSError, even for a file that is too large or a pipe that times out; `strerror` says why."""
     with open(path, "rb", buffering=0, opener=_opened) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode) or found.st_size == 0:  # the size of files in /proc is 0

@@ -95,13 +95,13 @@ class WindowsDirectory:
     def create(self, name: str) -> int:
         """Create a file. Raises FileExistsError if the name is taken."""
         if _RESERVED.fullmatch(name):
-            raise OSError(errno.EINVAL, "the name of a device")
+            raise OSError(errno.EINVAL, "the name is reserved for a device")
         return os.open(os.path.join(self._path, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_BINARY, 0o644)
 
     def enter(self, name: str) -> None:
         """Enter a subdirectory, and create it if necessary. Raises OSError if a file or a link has its name."""
         if _RESERVED.fullmatch(name):
-            raise OSError(errno.EINVAL, "the name of a device")
+            raise OSError(errno.EINVAL, "the name is reserved for a device")
         below = os.path.join(self._path, name)
         with contextlib.suppress(FileExistsError):
             os.mkdir(below, 0o755)

@@ -126,7 +126,7 @@ def _mount(source: str, target: str) -> str:
 
 
 def _exit_of(process: subprocess.Popen[bytes]) -> int:
-    """Return a descriptor that becomes readable when the process ends, also on macOS, which has no pidfds."""
+    """Return a descriptor that becomes readable when the process ends, even on macOS, which has no pidfds."""
     read_fd, write_fd = os.pipe()
 
     def wait() -> None:

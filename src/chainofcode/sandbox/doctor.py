@@ -42,7 +42,7 @@ class Report:
         elif self.tier:
             yield f"programs run in tier {self.tier}; a test process tried to break out of it, and failed"
         elif self.tiers:
-            yield "no tier holds: programs are refused, unless run with --sandbox=docker, podman or none"
+            yield "no tier works: programs are refused, unless run with --sandbox=docker, podman or none"
         else:
             yield f"the built-in sandbox works on Linux only; {remedy()}"
         yield self.machine
@@ -55,11 +55,11 @@ class Report:
             if not findings:
                 continue
             yield ""
-            yield f"{title:<18} holds"
+            yield f"{title:<18} works"
             for finding in findings:
                 yield f"{finding.name:<18} {'yes' if finding.holds else 'no ':<6} {finding.detail}".rstrip()
                 if finding.remedy:
-                    yield f"{'':<25} to get it: {finding.remedy}"
+                    yield f"{'':<25} to enable it: {finding.remedy}"
 
 
 async def _engine(name: str) -> Finding:

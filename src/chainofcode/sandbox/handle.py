@@ -409,7 +409,7 @@ def no_wall(refused: dict[str, str], at_least: str = "") -> str:
     if len(refused) < len(TIERS):
         lines = [f"tier {' or '.join(refused)} of the sandbox cannot be built on this machine."]
     lines += [f"  tier {tier}: {why}" for tier, why in refused.items()]
-    lines.append("`coc doctor` shows how to get what is missing;")
+    lines.append("`coc doctor` shows how to enable what is missing;")
     if at_least:
         lines.append(f"to run in a lower tier, change --sandbox-at-least {at_least}.")
     else:

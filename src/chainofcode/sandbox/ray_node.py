@@ -24,8 +24,8 @@ from .usage import LOW_PRIORITY, ProcessUsage, UsageCheck
 
 MESSAGE_BYTES = 1 << 16
 _CHECK_SECONDS = 0.1  # between checks of a guest's usage
-_POLL_SECONDS = 10.0  # that a node waits for a guest's next bytes before it returns without any
-_SILENT_SECONDS = 60.0  # without a poll: then the host has forgotten the guest
+_POLL_SECONDS = 10.0  # that a node waits for a guest's next bytes before it replies without any
+_SILENT_SECONDS = 60.0  # without a poll, after which the host no longer needs the guest
 
 
 class GuestTerms(msgspec.Struct):

@@ -235,7 +235,7 @@ class Session:
         if isinstance(received, Ended):
             return [self._with_reason(received)]
         if received is None and self._is_gone:
-            return [await self._obituary()]
+            return [await self._why_it_ended()]
         return []
 
     def _next(self) -> Signal | None:
@@ -356,14 +356,14 @@ class Session:
         if self._noise_bytes > self._limits.output_bytes:
             self.end("limit:output", f"the program wrote over {self._limits.output_bytes:,} bytes past its own output")
 
-    async def _obituary(self) -> Ended:
+    async def _why_it_ended(self) -> Ended:
         """Find out why the guest stopped sending: a limit of the kernel, a crash, or an exit."""
         try:
             ended = await asyncio.wait_for(self._guest.wait(), 0.5)
         except TimeoutError:
             self._guest.kill()
             # If it was halted: on a busy machine, its end may take longer.
-            return _ended(*(self._halting or ("guest died", "it closed its pipe and went on running")))
+            return _ended(*(self._halting or ("guest died", "it closed its pipe but kept running")))
         self._wire.read_noise()
         if self._halting is not None:  # it was halted before it had a signal handler
             return _ended(*self._halting)
@@ -378,7 +378,7 @@ class Session:
         if ended.is_out_of_memory:
             return _ended("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
         cut = ", in the middle of a frame" if self._reader.is_cut() else ""
-        return _ended("guest died", f"the guest process ended {_how(ended.code)}{cut}{detail}")
+        return _ended("guest died", f"the guest process {_how(ended.code)}{cut}{detail}")
 
 
 def _ended(reason: str, message: str, **more: Any) -> Ended:
@@ -387,8 +387,8 @@ def _ended(reason: str, message: str, **more: Any) -> Ended:
 
 def _how(code: int) -> str:
     if code >= 0:
-        return f"with exit code {code}"
-    return f"of signal {-code} ({_SIGNALS.get(-code, 'an unusual one')})"
+        return f"ended with exit code {code}"
+    return f"was killed by signal {-code} ({_SIGNALS.get(-code, 'unknown')})"
 
 
 @contextlib.asynccontextmanager

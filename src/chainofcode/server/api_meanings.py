@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _FILES = "ids of uploaded files"
-_ASK_ME = "functions whose calls wait for a person: names, or beginnings of names, as in approve_.*|confirm"
+_ASK_ME = "functions whose calls wait for a person: names or prefixes, as in approve_.*|confirm"
 _OPENAI = {
     "model": "METHOD, or METHOD:MODEL",
     "stream": "whether to stream the reply",
@@ -30,7 +30,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "method": "must be absent or coc",
         "type": "must be absent",
         "ask_me": _ASK_ME,
-        "values": "values of calls: objects with call and value, or texts such as is_fruit('fig')=True",
+        "values": "values of calls: objects with call and value, or strings such as is_fruit('fig')=True",
     },
     "Replay": {
         "set": "changes: CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with Python literals or JSON",

@@ -209,7 +209,7 @@ async def _client_left(request: HTTPRequest, error: Exception) -> Response:
 
 
 async def _broken(request: HTTPRequest, error: Exception) -> Response:
-    return refused(Refusal(500, "internal", "something went wrong on the server"), request.url.path)
+    return refused(Refusal(500, "internal", "internal error; see the server's log"), request.url.path)
 
 
 _ERROR_HANDLERS: dict[Any, Any] = {

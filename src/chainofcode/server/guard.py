@@ -88,7 +88,7 @@ class RequestGuard:
         except Exception as error:  # the server continues
             self._log_failure(scope, error)
             if not sender.status:
-                broken = Refusal(500, "internal", "something went wrong on the server")
+                broken = Refusal(500, "internal", "internal error; see the server's log")
                 await refused(broken, scope["path"])(scope, receive, sender)
         finally:
             self._count(scope, sender.status, time.monotonic() - started)
@@ -118,7 +118,9 @@ class RequestGuard:
         name = host[1 : host.find("]")] if host.startswith("[") else host.rpartition(":")[0] or host
         if not self._settings.knows_host(name):
             self._metrics.add("coc_refused_total", why="host")
-            raise Refusal(421, "wrong_host", "unknown host name; the operator can add it with --allow-host")
+            raise Refusal(
+                421, "wrong_host", f"unknown host name {name[:100]!r}; the operator can add it with --allow-host"
+            )
 
     def _cors(self, headers: Headers) -> dict[str, str]:
         origin = headers.get("origin", "")

@@ -245,14 +245,14 @@ class Intake:
 
     async def _audited(self, owner: str, job: dict[str, Any]) -> msgspec.Raw:
         if self.runs.is_draining:
-            raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self.settings.drain_seconds)
+            raise Refusal(503, "stopping", "the server is shutting down", retry_seconds=self.settings.drain_seconds)
         return await self.workers.audited(owner, job)
 
     # --- files ------------------------------------------------------------------------------------------------
 
     async def keep_file(self, owner: str, name: str, data: bytes) -> StoredFile:
         if len(name) > patterns.MAX_FILE_NAME_CHARS or not patterns.fits(patterns.FILE_NAME, name):
-            raise invalid("a file needs a plain name, as in ?name=sales.csv")
+            raise invalid(f"invalid file name {name[:100]!r}: a plain name is needed, as in ?name=sales.csv")
         file = new_file(name, data)
         await self.store.keep_file(file, owner, data)
         return file
@@ -295,7 +295,7 @@ class Intake:
     async def _check_all(self) -> dict[str, str]:
         found: dict[str, str] = {}
         if self.runs.is_draining:
-            found["server"] = "about to stop"
+            found["server"] = "shutting down"
         try:
             await self.store.check()
         except StorageError as error:

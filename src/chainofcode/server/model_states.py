@@ -82,7 +82,7 @@ class ModelStates:
             logging.cancel()
 
     async def _log(self, name: str, log: ServerLog) -> None:
-        """Log each new activity at once, a download from time to time."""
+        """Log each new activity immediately, a download from time to time."""
         last, logged_at = self.waiting_for.get(name, _STARTING), 0.0
         while True:
             await asyncio.sleep(0.1)

@@ -140,7 +140,7 @@ def _s3_errors() -> Iterator[None]:
 
     try:
         yield
-    except FileNotFoundError:  # also when an object is missing
+    except FileNotFoundError:  # an object or the bucket is missing
         raise
     except (BaseError, OSError) as error:
         raise StorageError(f"object storage: {str(error).partition(chr(10))[0][:200]}") from None

@@ -193,7 +193,7 @@ class Peers:
                 run.error = {"type": error.kind, "message": error.message}
             except Exception as error:  # one run: the others continue
                 self._log.write("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
-                run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
+                run.state, run.error = "failed", {"type": "internal", "message": "internal error; see the server's log"}
                 await asyncio.sleep(_RETRY_SECONDS)  # it may be the store
 
     # --- leases -----------------------------------------------------------------------------------------------

@@ -157,9 +157,9 @@ class MeteredLM(Around):
         usage = Usage()
         for reply in replies:
             usage += reply.usage
-        self._ledger.add(self._owner, usage)  # also when its price is unknown
+        self._ledger.add(self._owner, usage)  # even if its price is unknown
         if usage.dollars is None and self._ledger.counts_money(self._owner):
-            raise BudgetError("money", f"the price of {self.name} is not known: a money budget cannot be enforced")
+            raise BudgetError("money", f"the price of {self.name} is unknown, so a money budget cannot be enforced")
         self._metrics.add("coc_lm_requests_total", model=self.name, outcome="answered")
         self._metrics.observe("coc_lm_seconds", time.monotonic() - started)
         for kind, count in (("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)):

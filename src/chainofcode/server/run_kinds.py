@@ -247,7 +247,8 @@ def _check_ask_me(pattern: str | None) -> None:
     if pattern is None:
         return
     if len(pattern) > patterns.MAX_ASK_ME_CHARS or not patterns.fits(patterns.ASK_ME, pattern):
-        raise invalid("ask_me must be names of functions, or beginnings of names, as in approve_.*|confirm", "ask_me")
+        shown = f"not {pattern[:100]!r}"
+        raise invalid(f"ask_me must be names of functions or prefixes, as in approve_.*|confirm, {shown}", "ask_me")
 
 
 def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
@@ -272,7 +273,7 @@ def _answer_type(text: str | None) -> AnswerType | None:
     if text is None:
         return None
     if len(text) > patterns.MAX_TYPE_CHARS or not patterns.fits(patterns.TYPE, text):
-        raise invalid("a type must be int, list[str], json, choice:A,B or similar")
+        raise invalid(f"unknown type {text[:100]!r} (expected one such as int, list[str], json or choice:A,B)")
     try:
         return answer_type_of(text)
     except (InputError, RecursionError) as error:
@@ -341,7 +342,7 @@ def _records(values: Sequence[dict[str, msgspec.Raw] | str]) -> list[dict[str, A
         objects = [value for value in values if not isinstance(value, str)]
         return [{name: msgspec.json.decode(part) for name, part in value.items()} for value in objects]
     if len(typed) < len(values) or len(typed) > patterns.MAX_TYPED:
-        raise InputError(f"values must be objects, or at most {patterns.MAX_TYPED} texts")
+        raise InputError(f"values must all be objects, or all be strings (at most {patterns.MAX_TYPED})")
     return [_typed_record(value) for value in typed]
 
 
@@ -379,9 +380,10 @@ def replay_of(trace: Trace, request: ReplayRequest, model: str | None) -> EventS
 def _check_changes(changes: Sequence[str]) -> None:
     is_long = sum(map(len, changes)) > _MAX_CHANGES_CHARS or len(changes) > patterns.MAX_CHANGES
     if is_long or any(len(change) > patterns.MAX_CHANGE_CHARS for change in changes):
-        raise invalid(f"too many or too long changes (at most {_MAX_CHANGES_CHARS:,} characters in all)")
-    if not all(patterns.fits(patterns.CHANGE, change) for change in changes):
-        raise invalid("a change must be CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
+        raise invalid(f"the changes are too many or too long (at most {_MAX_CHANGES_CHARS:,} characters in all)")
+    for change in changes:
+        if not patterns.fits(patterns.CHANGE, change):
+            raise invalid(f"a change must be CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, not {change[:100]!r}")
 
 
 def decoded(data: bytes, kind: type[T]) -> T:

@@ -140,7 +140,7 @@ class Runs:
 
     def check_room(self, owner: str) -> None:
         if self.is_draining:
-            raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._settings.drain_seconds)
+            raise Refusal(503, "stopping", "the server is shutting down", retry_seconds=self._settings.drain_seconds)
         held = sum(active.run.owner == owner for active in self._active.values())
         total = self._settings.runs + self._settings.queue
         if not has_room(held, len(self._active), total, is_shared=self._has_several_owners):
@@ -181,7 +181,7 @@ class Runs:
             state, run.error = active.state_if_refused, {"type": error.kind, "message": error.message}
         except Exception as error:  # one run: the others continue
             self._log.write("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
-            state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
+            state, run.error = "failed", {"type": "internal", "message": "internal error; see the server's log"}
         active.is_ending = True
         run.seconds = round((run.seconds or 0.0) + time.monotonic() - started, 6)
         await self._end(active, state)

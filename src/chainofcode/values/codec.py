@@ -44,7 +44,7 @@ _DECIMAL_DIGITS_BITS = 10_000  # longer integers are hexadecimal: decimal text t
 
 
 class ValueFormatError(ValueError):
-    """Invalid tagged JSON: unknown tag, wrong shape, nested too deep."""
+    """Invalid tagged JSON: unknown tag, wrong shape, nested too deeply."""
 
 
 # --- tagged JSON -------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class _Decoder:
             return data
         self._nodes += len(data) if isinstance(data, (list, dict)) else 1
         if depth > MAX_DEPTH or self._nodes > 2 * MAX_NODES:
-            raise ValueFormatError(f"nested deeper than {MAX_DEPTH} levels, or of over {2 * MAX_NODES:,} parts")
+            raise ValueFormatError(f"nested deeper than {MAX_DEPTH} levels, or more than {2 * MAX_NODES:,} parts")
         if isinstance(data, list):
             return [self.decode(item, depth + 1) for item in data]
         if not isinstance(data, dict):
@@ -183,7 +183,7 @@ class _Decoder:
     def _untag(self, tag: str, body: Any, depth: int) -> Any:
         if tag in _UNTAG_MANY:
             if not isinstance(body, list):
-                raise ValueFormatError(f"{tag} takes a list")
+                raise ValueFormatError(f"{tag} takes a list, not {type(body).__name__}")
             items = [self.decode(item, depth + 1) for item in body]
             if tag != "$tuple":
                 check_hashes([item[0] for item in items] if tag == "$dict" else items, is_set=tag != "$dict")
@@ -195,7 +195,7 @@ class _Decoder:
 
 def _text(body: Any) -> str:
     if type(body) is not str:
-        raise ValueFormatError(f"a tag takes text, not {type(body).__name__}")
+        raise ValueFormatError(f"expected a string below a tag, not {type(body).__name__}")
     return body
 
 
@@ -207,7 +207,7 @@ def _int(text: Any) -> int:
 
 def _special(text: Any) -> float:
     if text not in ("nan", "inf", "-inf"):
-        raise ValueFormatError("$float takes nan, inf or -inf: others are numbers in JSON")
+        raise ValueFormatError("$float takes nan, inf or -inf; write other floats as JSON numbers")
     return float(text)
 
 
@@ -218,7 +218,7 @@ def _float(number: Any) -> float:
 def _quotient(*numbers: Any) -> list[int]:
     """Return the numbers of a fraction or a range, if they are short enough to be divided."""
     if sum(len(text) for text in numbers if isinstance(text, str)) > MAX_QUOTIENT_CHARS:
-        raise ValueFormatError("a fraction or range of numbers too long to divide")
+        raise ValueFormatError("the numbers of a fraction or range are too long")
     return [_int(number) for number in numbers]
 
 

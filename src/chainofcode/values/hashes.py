@@ -52,7 +52,7 @@ def _distinct(keys: Sequence[object], hashes: list[int]) -> list[int]:
         is_repeated[index] = 1
         others += keys[index] != keys[first]
         if others > MAX_EQUAL_HASHES:
-            raise Colliding(f"over {MAX_EQUAL_HASHES} values of one hash")
+            raise Colliding(f"over {MAX_EQUAL_HASHES} values have the same hash")
     return [hash_ for hash_, is_again in zip(hashes, is_repeated, strict=True) if not is_again]
 
 
@@ -67,5 +67,5 @@ def _check_table(hashes: Sequence[int], size: int, run: int) -> None:
             free = is_used.find(0, place, place + run)
             left -= 1
         if left < 0:
-            raise Colliding("values made to collide")
+            raise Colliding("the hashes of too many values collide")
         is_used[free] = 1

@@ -19,4 +19,4 @@ def read_literal(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:
-        raise ValueError("nested too deep") from None
+        raise ValueError("nested too deeply") from None

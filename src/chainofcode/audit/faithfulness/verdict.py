@@ -25,7 +25,7 @@ Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 ORIGINS: Mapping[str, str] = {
     "program": "the program computes it",
     "constant": "a constant: the program states it and computes nothing for it",
-    "input": "an input at most: the program passes it on and computes nothing for the answer",
+    "input": "an input: the program passes it on and computes nothing for the answer",
     "model": "the model alone: the program only passes its value on",
     "reply": "the model's reply: it states the answer itself",
     "none": "nowhere: there is no answer",
@@ -75,7 +75,7 @@ class Verdict:
         if self.flags:
             return []
         idle = _idle(self.provenance, self.are_moot) if self.provenance is not None else ""
-        why = f"{idle} had no effect on the answer" if idle else "nothing that it rests on computes anything"
+        why = f"{idle} had no effect on the answer" if idle else "no statement that it rests on computes anything"
         lost = [(0.5 - 0.5 * self.used, why)] if self.used < 1 else []
         agreement = 1.0 if self.agreement is None else self.agreement
         if agreement < 1:
@@ -93,7 +93,7 @@ class Verdict:
 
     @property
     def hangs_on_text(self) -> str:
-        """A sentence about the value that the answer hangs on; empty if there is none."""
+        """A sentence about the value that the answer depends on most; empty if there is none."""
         flip, decisive = self.hangs_on, self._decisive
         if flip is None:
             return ""
@@ -105,7 +105,7 @@ class Verdict:
         else:
             judged = f"on {judged}" + (f" and {count(len(decisive) - 1, 'other value')}" if decisive[1:] else "")
         then = f"it would be {_short(flip.answer)}" if flip.is_answered else "there would be no answer"
-        return f"The answer hangs {judged}: with {brief(flip.value, _MAX_SHOWN)} {then}."
+        return f"The answer depends {judged}: with {brief(flip.value, _MAX_SHOWN)} {then}."
 
     @property
     def _decisive(self) -> list[Flip]:

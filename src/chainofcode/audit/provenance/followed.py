@@ -146,7 +146,7 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
 
 def _why_not(reason: Reason) -> str:
     if reason in (Reason.ANSWERED, Reason.ERROR):
-        return "it is nested too deep, or too large"
+        return "it is nested too deeply, or too large"
     return f"run again, it ended early: {reason}"
 
 

@@ -88,7 +88,7 @@ def _turn(program: Program, step: Step) -> int:
 
 
 def _same_lines(before: Program, after: Program) -> dict[int, int]:
-    """Lines of a program and what they are in another, be it that they were rewritten."""
+    """Map the lines of a program to those of an edited one; a rewritten line is mapped to a similar one."""
     old, new = ([line.strip() for line in program.source.split("\n")] for program in (before, after))
     same: dict[int, int] = {}
     for _, a, b, c, d in _blocks(old, new):

@@ -76,7 +76,7 @@ class Changes:
                 continue
             candidates = [call for call in list(recorded)[:_MAX_MATCHED] if len(call) < 500]
             near = difflib.get_close_matches(normal[:500], candidates, n=1, cutoff=0.6)
-            hint = f"; it has {near[0]}" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else ""
             raise InputError(f"the trace has no call {cut(text, 300)}, and the changed run does not make it{hint}")
 
 
@@ -119,7 +119,7 @@ def _input(name: str, trace: Trace) -> str:
     hint = f"; it has {', '.join(known)}" if known else ""
     if near:
         hint = f"; did you mean {near[0]}?"
-    raise InputError(f"the trace has no input {name}{hint}")
+    raise InputError(f"the trace has no input {name!r}{hint}")
 
 
 __all__ = ["Changes", "call_and_value", "read_value"]

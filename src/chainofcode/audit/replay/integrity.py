@@ -60,7 +60,8 @@ def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
         return Chain("intact", before)
     if head.lower() in digests:
         last = digests.index(head.lower()) + 1
-        return Chain("broken", before, last + 1, f"line {last + 1}: the given head is the digest of line {last}")
+        why = f"line {last + 1}: it was added later: the given head is the digest of line {last}"
+        return Chain("broken", before, last + 1, why)
     return Chain(
         "broken", before, len(pairs), "at the end: the head differs; lines are missing, or the file was rewritten"
     )

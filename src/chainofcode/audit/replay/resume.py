@@ -182,7 +182,8 @@ class _Recalling:
         if turn < len(known):
             return known[turn]
         if turn < len(known) + self._run.begun[pause.text]:
-            text = f"{pause.name} was under way when the run was interrupted: it may be done, and is not done again"
+            when = "in progress when the run was interrupted"
+            text = f"{pause.name} was {when}; it may have taken effect, so it is not called again"
             return Answered(None, by="tool", error=text, is_once=True)
         return None
 

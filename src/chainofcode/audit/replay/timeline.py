@@ -128,7 +128,7 @@ class Timeline:
 def timelines(trace: Trace) -> list[Timeline]:
     """Return a timeline for each program that was run; if none was, one without steps."""
     runs = runs_of(trace) or [Run(1, trace.program or Program(""), (), trace.answer)]
-    return [Timeline(_alone(trace, run), run) for run in runs]
+    return [Timeline(_single_run(trace, run), run) for run in runs]
 
 
 async def edited(
@@ -151,7 +151,7 @@ def value_text(step: Step, max_chars: int) -> str:
         return "?"
 
 
-def _alone(trace: Trace, run: Run) -> Trace:
+def _single_run(trace: Trace, run: Run) -> Trace:
     """Return a trace with one run only, because a what-if runs the last program of a trace."""
     ended: list[Answer] = [run.answer] if run.answer is not None else []
     events: list[Kept] = [run.program, *run.steps, *ended]

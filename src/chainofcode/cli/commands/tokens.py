@@ -1,4 +1,4 @@
-"""`coc tokens`: adds, lists and revokes tokens of a server, also while it runs."""
+"""`coc tokens`: adds, lists and revokes tokens of a server, even while it runs."""
 
 from __future__ import annotations
 

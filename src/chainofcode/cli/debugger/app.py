@@ -89,15 +89,15 @@ class Debugger(App[None]):
         ("home", "end(False)", "first"),
         ("end", "end(True)", "last"),
         ("c", "seek('asked', 1)", "next LM or tool step"),
-        ("C", "seek('asked', -1)", "LM or tool step before"),
-        ("o", "seek('printing', 1)", "next that prints"),
-        ("O", "seek('printing', -1)", "the one before that prints"),
-        ("d", "seek('differing', 1)", "next that differs"),
-        ("D", "seek('differing', -1)", "the one before that differs"),
+        ("C", "seek('asked', -1)", "previous LM or tool step"),
+        ("o", "seek('printing', 1)", "next step that prints"),
+        ("O", "seek('printing', -1)", "previous step that prints"),
+        ("d", "seek('differing', 1)", "next step that differs"),
+        ("D", "seek('differing', -1)", "previous step that differs"),
         ("slash", "find", "find"),
         ("g", "go", "go to"),
         ("e", "edit", "edit"),
-        ("m", "missing", "give the missing value"),
+        ("m", "missing", "enter the missing value"),
         ("u", "undo", "as recorded"),
         ("w", "write", "write"),
         ("a", "attempt", "next attempt"),
@@ -232,7 +232,7 @@ class Debugger(App[None]):
             self._search_text = text
             found = self.timeline.find(text, self.place) if text and self.timeline.steps else None
             if found is None:
-                raise InputError(f"no step changes or mentions {text}" if text else "enter a name or a text")
+                raise InputError(f"no step changes or mentions {text!r}" if text else "enter a name or a text")
             return found
 
         self._ask(
@@ -252,7 +252,7 @@ class Debugger(App[None]):
         def go(text: str) -> int:
             found = self.timeline.place_of(int(text)) if text.strip().isdecimal() and len(text) < 10 else None
             if found is None:
-                raise InputError(f"there is no step {text}; the run has {count(len(self.timeline), 'step')}")
+                raise InputError(f"there is no step {text!r}; the run has {count(len(self.timeline), 'step')}")
             return found
 
         self._ask(f"Go to step (of {len(self.timeline)})", go, self._go_to)

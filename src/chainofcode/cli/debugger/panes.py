@@ -108,7 +108,7 @@ def _variable(variable: Variable) -> Text:
     made = Text("* " if variable.is_changed else "  ", CHANGED)
     made.append(plain(variable.name[:_MAX_LINE]), CHANGED if variable.is_changed else "bold")
     if variable.text is None:
-        return made.append(" is gone", CHANGED)
+        return made.append(" deleted", CHANGED)
     made.append(" = ", "dim")
     return made.append_text(line_of(variable.text, CHANGED if variable.is_changed else ""))
 
@@ -239,7 +239,7 @@ def _whole_value(step: Step) -> str:
 
 
 def _assignment(name: str, text: str | None) -> str:
-    return f"{name} = {text}" if text is not None else f"{name} is gone"
+    return f"{name} = {text}" if text is not None else f"{name} deleted"
 
 
 def _safe(text: str) -> str:

@@ -44,7 +44,7 @@ class GuestLink:
         self._decode = json.JSONDecoder().decode
 
     def leave(self, code: int = 0) -> NoReturn:
-        """End the process at once, so that no destructor of the program sends anything after the last message."""
+        """End the process immediately, so that no destructor of the program sends anything after the last message."""
         self._os_exit(code)
 
     def is_forked(self) -> bool:
@@ -119,7 +119,7 @@ class GuestLink:
     def open(self, message: dict[str, Any]) -> int:
         """Queue a request for the next flush, without waiting. Returns the number that the reply will have."""
         if self.is_forked():
-            raise RuntimeError("a hole cannot be called in a forked process")
+            raise RuntimeError("an undefined function cannot be called in a forked process")
         self._pauses += 1
         self.post({"type": "paused", "id": self._pauses, **message})
         return self._pauses

@@ -115,7 +115,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._over.is_set():
             raise Refusal(
-                503, "stopping", "the server is about to stop", retry_seconds=self._intake.settings.drain_seconds
+                503, "stopping", "the server is shutting down", retry_seconds=self._intake.settings.drain_seconds
             )
         body = await HTTPRequest(scope, receive).body()  # raises if it is too large or too slow
         _check_parts(body)

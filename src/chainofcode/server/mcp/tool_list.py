@@ -71,7 +71,9 @@ class VerifyOutcome(BaseModel):
     replays: bool = Field(description="whether a replay gave the same, step by step")
     chain: str = Field(description="the digests of the trace: intact, none or broken")
     decisive: list[str] = Field(description="calls whose value decides the answer, the least sure first")
-    hangs_on: str = Field(description="the judgement that the answer hangs on, and its confidence; empty if none")
+    hangs_on: str = Field(
+        description="the judgement that the answer depends on most, and its confidence; empty if none"
+    )
 
 
 class ProgressReporter:
@@ -268,7 +270,7 @@ def _summary(event: Event | bytes) -> str:
 
 
 async def _until_done(work: Coroutine[Any, Any, _Made]) -> _Made:
-    """Run in a task that is cancelled only once: the SDK cancels at every await, also in the cleanup of a guest."""
+    """Run in a task that is cancelled only once: the SDK cancels at every await, even in the cleanup of a guest."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task})

@@ -220,7 +220,7 @@ class App {
     await this.compare(about);
     this.progress(recording, about.state, []);
     if (!OVER.includes(about.state)) {
-      this.runs.refresh().catch(() => {}); // so that it is in the list at once
+      this.runs.refresh().catch(() => {}); // so that the list shows it immediately
       this.models.look();
     }
     let waiting = [];

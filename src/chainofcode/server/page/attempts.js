@@ -5,7 +5,7 @@ import { byId, el, setText, show } from "./dom.js";
 import { answerText } from "./record.js";
 import { shortened } from "./values.js";
 
-const TRIED = { repair: "Repair", "coc-lm": "Read by the model", "coc-lm-state": "Simulated by the model", cot: "Reasoning in words", direct: "Answer at once" };
+const TRIED = { repair: "Repair", "coc-lm": "Read by the model", "coc-lm-state": "Simulated by the model", cot: "Reasoning in words", direct: "Direct answer" };
 
 /** Draw a tab for each attempt if there are several; `choose` is called with the selected one. */
 export function drawTabs(attempts, chosen, choose) {

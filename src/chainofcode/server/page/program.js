@@ -234,7 +234,7 @@ export function changeParts(changes, limit) {
     if (left <= 0) return [...parts, "…"];
     const shown = text === null ? "" : shortened(text, left);
     if (parts.length) parts.push("   ");
-    if (name !== null) parts.push(el("span", { class: "apart" }, shortened(name, 80)), text === null ? " is gone" : " = ");
+    if (name !== null) parts.push(el("span", { class: "apart" }, shortened(name, 80)), text === null ? " deleted" : " = ");
     if (text !== null) parts.push(el("span", { class: "apart" }, shown));
     left -= shown.length + 3;
   }

@@ -194,7 +194,7 @@ export function whatOf(step) {
 /** The call of a step, if it has one, its outcome, how sure the model was, and how the call was answered. */
 export function partsOfStep(step) {
   const isCall = step.call != null && !Object.keys(step.delta ?? {}).length;
-  const parts = [...(isCall ? [cameOf(step)] : []), ...changesOf(step).map(([name, text]) => (name === null ? text : text === null ? `${name} is gone` : `${name} = ${text}`))];
+  const parts = [...(isCall ? [cameOf(step)] : []), ...changesOf(step).map(([name, text]) => (name === null ? text : text === null ? `${name} deleted` : `${name} = ${text}`))];
   return [isCall ? oneLine(step.call) : "", parts.join("   "), howSure(step.confidence), isCall && step.how ? `(${step.how})` : ""];
 }
 

@@ -19,7 +19,7 @@ from . import schema
 T = TypeVar("T")
 Postgres = psycopg.Connection[Any]
 _CONNECT_SECONDS = 3
-_DOWN_SECONDS = 1.0  # after a failed connection, in which other threads fail at once
+_DOWN_SECONDS = 1.0  # after a failed connection, in which other threads fail immediately
 _FRESH_SECONDS = 1.0  # a connection used within this time is not checked
 _RETRY_SECONDS = 0.5
 PATIENCE_SECONDS = 120.0  # how long runs wait for a database that restarts

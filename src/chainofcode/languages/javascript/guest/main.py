@@ -32,7 +32,7 @@ _RESERVE_BYTES = 8 << 20
 _REHEARSAL = "const f = (x) => x;\nfor (const w of ['a']) { if (isGood(w)) f(w); }\nanswer = f(1);"
 _FAILED = '{"error": "the call failed", "kind": "InternalError"}'
 _NO_ANSWER = "the program ended without an answer: it sets no `answer`, ends in no expression and prints nothing"
-_PENDING = "the program waits for a promise that nothing settles"
+_PENDING = "the program waits for a promise that is never settled"
 
 
 def rehearse() -> None:

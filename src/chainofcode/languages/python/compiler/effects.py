@@ -142,7 +142,7 @@ class Effects:
         self.may_call = isinstance(self._node, _CALLING) or any(map(self._may_call, self._nodes))
         self.call_paths = tuple(self._call_paths())  # arguments and receivers of its calls that are paths
         self.makes = self._makes()
-        self.consumes = not all(map(self._is_kept, facts.calls))  # the result of a call in it is used at once
+        self.consumes = not all(map(self._is_kept, facts.calls))  # the result of a call in it is used immediately
         is_loop = isinstance(self._node, (ast.For, ast.AsyncFor))
         self.iterated = self._path(self._node.iter) if is_loop else None  # type: ignore[attr-defined]
         self.own_region = self._region()
@@ -331,7 +331,7 @@ class Effects:
         return (path for argument in given if (path := self._path(argument)) is not None)
 
     def _is_kept(self, call: ast.Call) -> bool:
-        """Whether the result of a call is only stored or passed on, not used at once as in `C(1).x`."""
+        """Whether the result of a call is only stored or passed on, not used directly as in `C(1).x`."""
         child: ast.AST = call
         while True:
             around = self._facts.parents.get(child)

@@ -64,7 +64,7 @@ RETYPERS = frozenset([
     "isinstance", "callable", "hasattr", "type", "namedtuple", "round", "abs", "clear",
     "run", "gather", "wait_for", "translate", "maketrans",
 ])  # fmt: skip
-# Methods that put a value into a container, and functions that pick or combine values, which is no work on one value.
+# Methods that put a value into a container, and functions that pick or combine values: with one value, no work.
 BUILDERS = frozenset(["append", "add", "update", "extend", "setdefault"])
 PICKERS = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])
 # Those that split a text or drop duplicates, which counts as work even on a literal.

@@ -68,7 +68,7 @@ class Taint:
             yield header, self._found.facts.changed_in(node)
 
     def _flows_of_call(self, node: ast.Call) -> Iterator[tuple[ast.AST, Iterable[str]]]:
-        """Arguments flow into parameters, also of functions passed as arguments, and into what the call mutates."""
+        """Arguments flow into parameters, even of functions passed as arguments, and into what the call mutates."""
         arguments = arguments_of(node)
         called = [called_name(node), *(argument.id for argument in arguments if isinstance(argument, ast.Name))]
         functions = [own for name in called for own in self._found.syntax.own_functions(name)]

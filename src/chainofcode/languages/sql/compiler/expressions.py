@@ -114,7 +114,7 @@ class Expressions(ABC):
         if head := lambda_head(items):
             own = replace(
                 context, inside="", is_condition=False, depth=context.depth + 1
-            )  # its parameters are no columns
+            )  # its parameters are not columns
             text, end = self.expression(items[head:], own, level)
             return f"{self.plain(items[:head])} {text}", end
         for word in ("OR", "AND"):
@@ -146,7 +146,7 @@ class Expressions(ABC):
             else:
                 text = f"CASE WHEN ({before}) THEN TRUE ELSE ({before}) OR ({text}) END"
             if len(text) > _MAX_TEXT_CHARS:
-                raise SyntaxProblem("this condition is nested too deep", operands[0][0].start if operands[0] else 0)
+                raise SyntaxProblem("this condition is nested too deeply", operands[0][0].start if operands[0] else 0)
         return text, level
 
     def _is_volatile(self, items: Sequence[Node]) -> bool:

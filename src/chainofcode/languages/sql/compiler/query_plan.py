@@ -89,7 +89,7 @@ def plan_of(script: Script, functions: frozenset[str], aggregates: frozenset[str
     except SyntaxProblem as problem:
         raise NotAProgram(at(script.source, problem.offset, str(problem))) from None
     except RecursionError:
-        raise NotAProgram("the query is nested too deep") from None
+        raise NotAProgram("the query is nested too deeply") from None
     types, places = _types(script, full.sites), _places(script, full)
     return QueryPlan(script=script, full=full, simple=simple, limited=limited, types=types, places=places)
 
@@ -100,7 +100,7 @@ def _of_rows(
     """Return the query with the arguments of its calls as columns: if it is simple; and if LIMIT can avoid calls."""
     query = query_of(script.query)
     if len(query.selects) != 1 or not full.sites or any(level[i].word == "COLUMNS" for level, i in walk(script.query)):
-        return None, None  # COLUMNS(…) turns one column into several, also an added one
+        return None, None  # COLUMNS(…) turns one column into several, even an added one
     select = query.selects[0]
     has_limit = select.clause("LIMIT") is not None or select.clause("FETCH") is not None
     simple = None

@@ -104,7 +104,7 @@ def _read(source: str) -> Script:
         if items[0].word == "CREATE":
             _add_created(script, items)
         elif script.query:
-            raise SyntaxProblem("a program is one query; this is a second statement", items[0].start)
+            raise SyntaxProblem("a program can have only one query; this is a second statement", items[0].start)
         else:
             script.query = items
     if not script.query:
@@ -157,7 +157,7 @@ def _add_created(script: Script, items: Sequence[Node]) -> None:
 def _parameter(part: Sequence[Node]) -> str:
     first = part[0]
     if not isinstance(first, SqlToken) or first.kind not in ("word", "name"):
-        raise SyntaxProblem("a parameter is a name", part[0].start)
+        raise SyntaxProblem("a parameter of a macro must be a name", part[0].start)
     return unquoted(first).lower()
 
 

@@ -70,7 +70,7 @@ class SelectList:
         return [number for number in numbers if self._rewriter.holds(self._parts[number])]
 
     def _named(self, wanted: Iterable[str]) -> list[int]:
-        """The items with sites that names or positions refer to, also through the aliases of other items."""
+        """The items with sites that names or positions refer to, directly or through the aliases of other items."""
         names = set(wanted)
         found: set[int] = set()
         pending = self._at_positions({name for name in names if name.startswith("#")})

@@ -67,7 +67,7 @@ class SelectQuery:
 
 
 def is_query(items: Sequence[Node]) -> bool:
-    """Whether nodes are a query, also one in brackets."""
+    """Whether nodes are a query, perhaps in brackets."""
     if not items:
         return False
     first = items[0]

@@ -47,7 +47,7 @@ class SqlToken:
 
     @property
     def word(self) -> str:
-        """The word in upper case; empty for anything else, also for a quoted name."""
+        """The word in upper case; empty for anything else, including a quoted name."""
         return self.text.upper() if self.kind == "word" else ""
 
 

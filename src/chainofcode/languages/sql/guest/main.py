@@ -59,7 +59,7 @@ def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
         line = place(script.source, error.offset)[0] if error.offset is not None else None
         return {"reason": "error", "error": {"type": error.kind, "message": clean(message, 2000), "line": line}}
     except MemoryError:
-        return {"reason": "limit:memory", "error": {"type": "MemoryError", "message": "the query used up its memory"}}
+        return {"reason": "limit:memory", "error": {"type": "MemoryError", "message": "the query ran out of memory"}}
 
 
 def _engine(start: dict[str, Any]) -> Engine:
@@ -204,7 +204,7 @@ class _Run:
             if reply.get("type") != "resume" or reply.get("id") not in pending:
                 raise EOFError("the host resumed another pause")
             replies[reply["id"]] = reply
-            while following is not None and following[0] in replies:  # in order, at once: the run may be ended
+            while following is not None and following[0] in replies:  # in order, and immediately: the run may be ended
                 self._settle(*following)
                 following = next(settled, None)
             self._link.flush()

@@ -85,7 +85,7 @@ class Rounds:
             width = len(shown) - sum(count for _, count in form.columns)
             heads = list(names) if len(names) == width else [self._names.get(name, name) for name in shown[:width]]
             return [str(name) for name in numbered(heads)], [row[:width] for row in rows[form.skipped :]]
-        raise QueryError("the query needs new calls in every round")
+        raise QueryError(f"the query still makes new calls after {_MAX_ROUNDS} rounds of values")
 
     # --- one run ----------------------------------------------------------------------------------------------------
 

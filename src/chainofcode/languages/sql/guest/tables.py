@@ -65,7 +65,7 @@ def _csv(path: str, separator: str) -> TypedRows:
         reader = csv.reader(file, delimiter=separator)
         names = column_names(next(reader, []))
         if not names:
-            raise ValueError("it is empty: the first line of a CSV file has the names of the columns")
+            raise ValueError("it is empty: the first line of a CSV file must name the columns")
         kinds = _kinds(reader, len(names))
 
     def rows() -> Iterator[Sequence[Any]]:
@@ -128,7 +128,7 @@ def _json(path: str) -> list[Any]:
     with open(path, encoding="utf-8-sig") as file:
         read = json.load(file)
     if not isinstance(read, list):
-        raise ValueError("a table in JSON is a list of objects")
+        raise ValueError("a table in JSON must be a list of objects")
     return read
 
 
@@ -141,7 +141,7 @@ def _records(records: list[Any], path: str) -> TypedRows:
     names: dict[str, set[type]] = {}
     for record in records:
         if not isinstance(record, dict):
-            raise ValueError("a table in JSON is made of objects")
+            raise ValueError(f"each row of a table in JSON must be an object, not {type(record).__name__}")
         for name, value in record.items():
             names.setdefault(name, set()).add(type(value))
     if not names:

@@ -115,7 +115,9 @@ class Calls:
         if caller is not None:
             for text, home in self._flows.shared.get(function, {}).items():
                 self.lineage.bind_too((home, text), caller.index)
-        if frame.f_code.co_name in _MAKERS and self.lineage.holds:  # a new object that is used at once may have no name
+        if (
+            frame.f_code.co_name in _MAKERS and self.lineage.holds
+        ):  # a new object that is used directly may have no name
             self._give([names_of(frame).get(frame.f_code.co_varnames[0])], frame.f_back, is_new=True)
         return act
 
