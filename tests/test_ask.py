@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from endpoint import serving
 from test_cli import COC, coc
 
 from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, asolve, solve
@@ -139,6 +140,16 @@ def test_request_that_the_time_limit_cancelled_is_not_shown_as_a_reply(tmp_path:
     assert "coc took over 0.5 seconds" in done.stderr
     assert "replied" not in done.stderr
     assert done.stderr.endswith("use --method-seconds 5\n")
+
+
+def test_money_budget_without_a_price_suggests_tokens(tmp_path: Path) -> None:
+    reply = {"choices": [{"message": {"content": "```python\nanswer = f(1)\n```"}}], "usage": {}}
+    with serving(reply) as endpoint:
+        model = ("--model", "openai:unpriced", "--base-url", f"{endpoint.url}/v1", "--api-key", "k")
+        done = coc("ask", "What?", *model, "--budget", "money=5")
+    assert done.returncode == 1
+    assert "the price of openai:unpriced is unknown, so a money budget cannot be enforced" in done.stderr
+    assert done.stderr.endswith("to limit tokens instead, use --budget tokens=N\n")
 
 
 def test_limit_on_calls_ends_the_run(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
         return
     code = error.code or error.type
     if limit := result.reason.limit or _exceeded_limit(code, given):
-        yield from _limit_hint(limit, given)
+        yield from _limit_hint(limit, result, given)
     elif code in _HINTS:
         yield from _HINTS[code](error)
         if code == "call without value" and not (given.model or given.emulator):
@@ -49,12 +49,14 @@ def _exceeded_limit(code: str, given: argparse.Namespace) -> str | None:
     return "scratch" if given.scratch and code in _DISK_FULL else None
 
 
-def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
+def _limit_hint(which: str, result: Result, given: argparse.Namespace) -> Iterator[str]:
     if which in LIMITS:
         limit = getattr(read_options(given).limits, LIMITS[which])
         yield f"to raise the limit, use --limit {which}={limit * _MORE:.15g}"
     elif which == "method":
         yield f"to allow more time, use --method-seconds {given.method_seconds * _MORE:g}"
+    elif which == "money" and result.usage.dollars is None:  # the price is unknown
+        yield "to limit tokens instead, use --budget tokens=N"
     elif which in BUDGETS:
         yield f"to raise the budget, use --budget {which}=N"
 

@@ -189,7 +189,7 @@ class Budgeted(Around):
     def _check(self, wanted: int) -> None:
         which = self._budget.exceeded(wanted)
         if which == "money" and self.spent.dollars is None:
-            why = f"the price of {self.name} is unknown, so a money budget cannot be enforced; limit tokens instead"
+            why = f"the price of {self.name} is unknown, so a money budget cannot be enforced"
             raise BudgetError("money", why)
         if which:
             unit = "dollars" if which == "money" else which
