@@ -447,6 +447,13 @@ def test_sembench_repeats_no_request_with_a_cache(coc: Coc) -> None:
     assert [(result["rows"], result["calls"]) for result in results] == [(5, 5), (5, 5)]
 
 
+def test_unknown_query_of_sembench_is_an_error(coc: Coc) -> None:
+    data = Path("scenario")
+    code, _, error = coc("eval", "sembench", "--data", str(data), "--perfect", "--tasks", "Q1,Q99")
+    assert code == 2
+    assert "unknown query 'Q99' in --tasks" in error
+
+
 def test_ask_has_a_model_write_sql(coc: Coc) -> None:
     reply = (
         "```sql\nSELECT movie, count(*) AS n FROM reviews WHERE is_sarcastic(text) GROUP BY movie ORDER BY movie\n```"

@@ -32,11 +32,12 @@ def add_perfect(parser: argparse.ArgumentParser) -> None:
 
 def run_sembench(given: argparse.Namespace) -> int:
     """Run the queries that --tasks names, or all."""
-    scenario = MovieScenario(_home(given))
     wanted = [name.strip().upper() for name in given.tasks.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in [query.name for query in QUERIES]]
+    if unknown:
+        raise InputError(f"unknown query {unknown[0]!r} in --tasks (expected some of Q1 to Q10)")
     queries = [query for query in QUERIES if not wanted or query.name in wanted]
-    if not queries:
-        raise InputError(f"unknown queries {given.tasks!r} in --tasks (expected some of Q1 to Q10)")
+    scenario = MovieScenario(_home(given))
     with ExitStack() as opened:
         sandbox = opened.enter_context(chosen_sandbox(given, spares=0))
         judged_by: Callable[[BenchmarkQuery], Answering] = scenario.perfect
