@@ -263,6 +263,11 @@ def test_invalid_data_is_an_error(tmp_path: Path) -> None:
     assert "not a file of BIG-Bench Hard" in coc("eval", "bbh", "--tasks", "navigate", "--data", tmp_path).stderr
 
 
+def test_report_without_results_names_the_directory(tmp_path: Path) -> None:
+    (tmp_path / "results.jsonl").touch()
+    assert f"{tmp_path} has no results yet: coc eval SUITE --out {tmp_path}" in coc("report", tmp_path).stderr
+
+
 def test_damaged_settings_are_an_error(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 1)
     out = tmp_path / "out"

@@ -64,8 +64,6 @@ class Summary:
 
     def __init__(self, scores: Iterable[Score], planned: Mapping[str, int] | None = None, about: str = "") -> None:
         self.scores, self.about = list(scores), about
-        if not self.scores:
-            raise InputError("there are no results yet; coc eval … --out DIR adds some")
         planned = planned or {}
         there = {score.method for score in self.scores}
         listed = dict.fromkeys((*planned, *(score.method for score in self.scores)))
@@ -90,7 +88,7 @@ class Summary:
 
     @property
     def is_bbeh(self) -> bool:
-        return all(task.startswith(BBEH) for task in self.tasks)
+        return bool(self.tasks) and all(task.startswith(BBEH) for task in self.tasks)
 
     def rows(self) -> list[ReportRow]:
         """Return the rows of the table: tasks first, then averages."""

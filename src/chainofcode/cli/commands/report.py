@@ -45,7 +45,10 @@ def _report(given: argparse.Namespace) -> int:
     if len(given.directories) == 2:
         return _compare(given)
     (directory,) = given.directories
-    summary = Summary(read_scores(directory), read_planned(directory), describe_run(directory))
+    scores = read_scores(directory)
+    if not scores:
+        raise InputError(f"{directory} has no results yet: coc eval SUITE --out {directory} adds some")
+    summary = Summary(scores, read_planned(directory), describe_run(directory))
     if given.json:
         print_json(_data(summary))
     else:
