@@ -270,7 +270,7 @@ def test_answer_depends_most_on_its_least_sure_decisive_value() -> None:
     assert found.hangs_on_text == text
     assert [flip.step.call for flip in found.flips] == ["is_big('bee')", "is_big('cow')", "is_big('ant')"]
     data = verify_data(found)["hangs_on"]
-    assert data["told"] == text
+    assert data["text"] == text
     assert (data["call"], data["value"], data["instead"], data["answer"]) == ("is_big('bee')", False, True, "2")
     assert data["confidence"] == {"probability": 0.55, "alternatives": {"True": 0.45}}
 

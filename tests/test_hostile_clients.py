@@ -193,7 +193,7 @@ def test_repeated_log_messages_of_libraries_are_thinned_out() -> None:
         place = {"name": "asyncio", "levelno": logging.ERROR, "levelname": "ERROR", "lineno": 7, "created": n / 1000}
         library_log.handle(logging.makeLogRecord({**place, "msg": "socket.accept() out of system resource"}))
     lines = [json.loads(line) for line in written.getvalue().splitlines()]
-    assert [line.get("untold") for line in lines] == [None, 999, 999, 999]
+    assert [line.get("omitted") for line in lines] == [None, 999, 999, 999]
 
 
 @pytest.mark.parametrize("broken", [b"", b"{}\n", b"\xff\n"])

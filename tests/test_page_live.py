@@ -574,7 +574,7 @@ def test_check_panel_names_the_decisive_value(seen: Seen, tmp_path: Path) -> Non
         seen.shows("#check-found .hangs", message)
         seen.shows("#check-found dd li", "is_fruit('kiwi') = False → 1 of 4 are fruit (now True, 61% sure)")
         verdict = server.client.get(f"/api/runs/{id}/verify").json()
-        assert verdict["hangs_on"]["told"].startswith(message)
+        assert verdict["hangs_on"]["text"].startswith(message)
         assert verdict["hangs_on"]["confidence"] == {"probability": 0.61, "alternatives": {"False": 0.39}}
         components = server.client.get("/openapi.json").json()["components"]
         jsonschema.validate(verdict, {"$ref": "#/components/schemas/Verdict", "components": components})

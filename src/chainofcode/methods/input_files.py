@@ -201,11 +201,11 @@ async def _described(name: str, path: str, kind: str, worker: Worker, language: 
         return file, f"{file.path!r}, the path (str) of an image"
     if kind in ("parquet", "excel"):
         return _file(name, path, kind), ""
-    inspection = await told_by(path, kind, worker, language)
+    inspection = await inspection_of(path, kind, worker, language)
     return _file(name, path, kind, inspection.get("separator", "")), inspection["words"]
 
 
-async def told_by(path: str, kind: str, worker: Worker, language: Language = PYTHON) -> dict[str, Any]:
+async def inspection_of(path: str, kind: str, worker: Worker, language: Language = PYTHON) -> dict[str, Any]:
     """Return the result of inspecting a file: `words`, and the `separator` of rows. Raises InputError."""
     inspection = await worker("methods.file_inspection", {"path": path, "kind": kind, "language": language.name})
     _check_readable(path, inspection)
@@ -251,4 +251,4 @@ def _frame(file: File, rows: int, columns: int, types: list[list[str]], head: st
     )
 
 
-__all__ = ["INSPECTION_BYTES", "INSPECTION_SECONDS", "MAX_BYTES", "Files", "check_file", "files_of", "told_by"]
+__all__ = ["INSPECTION_BYTES", "INSPECTION_SECONDS", "MAX_BYTES", "Files", "check_file", "files_of", "inspection_of"]

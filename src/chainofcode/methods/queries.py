@@ -27,7 +27,7 @@ from ..languages import SQL
 from ..sandbox import File, Sandbox
 from ..sandbox.packages import is_installed
 from ..trace import Event
-from .input_files import MAX_BYTES, Files, check_file, inspected, told_by
+from .input_files import MAX_BYTES, Files, check_file, inspected, inspection_of
 from .isolated import Worker
 from .sql import Query, engine_of
 
@@ -177,7 +177,7 @@ async def _described(path: str, kind: str, worker: Worker) -> tuple[str, str]:
     """Return a description of a file for a model, and the separator of its rows."""
     if kind == "parquet":
         return f"a table from {Path(path).name}", ""
-    inspection = await told_by(path, kind, worker)
+    inspection = await inspection_of(path, kind, worker)
     return inspection["words"], inspection.get("separator", "")
 
 

@@ -228,7 +228,7 @@ def _verdict() -> Schema:
             "origin": {"enum": ["program", "constant", "input", "model", "reply", "none"]},
             "replays": {"type": "boolean"},
             "flips": _list(shape(flip)),
-            "hangs_on": {**_or_none(shape({**flip, "told": sentence})), "description": least},
+            "hangs_on": {**_or_none(shape({**flip, "text": sentence})), "description": least},
         }
     )
 

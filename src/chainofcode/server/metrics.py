@@ -121,5 +121,5 @@ class LibraryLog(logging.Handler):
             return
         self._last[place] = (record.created, 0)
         content = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
-        more = {"untold": skipped} if skipped else {}
+        more = {"omitted": skipped} if skipped else {}
         self._log.write("library", content, level=record.levelname.lower(), logger=record.name, error_type=kind, **more)

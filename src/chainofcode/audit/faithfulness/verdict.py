@@ -83,7 +83,7 @@ class Verdict:
         return lost
 
     @property
-    def told_origin(self) -> str:
+    def origin_text(self) -> str:
         return ORIGINS[self.origin]
 
     @property

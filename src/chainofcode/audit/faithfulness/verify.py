@@ -113,7 +113,7 @@ def verify_data(found: Verdict) -> dict[str, Any]:
         "needed": sorted(provenance.slice.statements) if provenance is not None else [],
         "inputs": sorted(provenance.slice.inputs) if provenance is not None else [],
         "flips": [_flip_data(flip) for flip in found.flips],
-        "hangs_on": _flip_data(hangs_on) | {"told": found.hangs_on_text} if hangs_on is not None else None,
+        "hangs_on": _flip_data(hangs_on) | {"text": found.hangs_on_text} if hangs_on is not None else None,
         "untried": found.untried,
         "moot": found.are_moot,
         "agreement": found.agreement,

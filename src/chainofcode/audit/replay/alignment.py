@@ -137,13 +137,13 @@ def side_by_side(
 
 def compared_answers(before: Answer | None, after: Answer | None) -> str:
     """Return a line such as `answer: 2 → 3`."""
-    one, other = told_answer(before), told_answer(after)
+    one, other = outcome_text(before), outcome_text(after)
     if one == other:
         return f"answer: {one} (as recorded)" if before is not None and before.is_answered else other
     return f"answer: {one} → {other}"
 
 
-def told_answer(answer: Answer | None) -> str:
+def outcome_text(answer: Answer | None) -> str:
     """Return the end of a run in one line: the answer, or why there is none."""
     if answer is None:
         return "none: the run was interrupted"
@@ -191,4 +191,4 @@ def _skipped(count: int) -> str:
     return f"   ⋮       {count} {'step' if count == 1 else 'steps'} the same"
 
 
-__all__ = ["Row", "compared_answers", "rows", "side_by_side", "told_answer"]
+__all__ = ["Row", "compared_answers", "outcome_text", "rows", "side_by_side"]

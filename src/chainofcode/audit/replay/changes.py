@@ -47,15 +47,15 @@ class Changes:
                 calls[call] = changed
         return cls(calls, steps, inputs)
 
-    def told(self, steps: Iterable[Step]) -> list[str]:
+    def described(self, steps: Iterable[Step]) -> list[str]:
         """Return each change in short, for the header of the new trace."""
         calls = {step.number: step.call or "" for step in steps}
-        described = [f"{cut(call, _MAX_SHOWN)} = {brief(value, _MAX_SHOWN)}" for call, value in self.calls.items()]
-        described += [
+        texts = [f"{cut(call, _MAX_SHOWN)} = {brief(value, _MAX_SHOWN)}" for call, value in self.calls.items()]
+        texts += [
             f"step {number}, {cut(calls.get(number, ''), _MAX_SHOWN)} = {brief(value, _MAX_SHOWN)}"
             for number, value in self.steps.items()
         ]
-        return described + [f"{name} = {brief(value, _MAX_SHOWN)}" for name, value in self.inputs.items()]
+        return texts + [f"{name} = {brief(value, _MAX_SHOWN)}" for name, value in self.inputs.items()]
 
     def check_steps(self, steps: Iterable[Step]) -> None:
         """Raise InputError for a step that does not exist, or that Python ran."""

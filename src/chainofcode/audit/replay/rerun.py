@@ -125,7 +125,7 @@ async def _what_if(
     recorded = Recorded(run, changes, emulator, options.toolbox.tools, earlier)
     events, store = await _again(run.program if program is None else program, recorded, options, place)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])
-    edited = [*trace.edited, *changes.told(run.steps), *(["another program"] if program is not None else [])]
+    edited = [*trace.edited, *changes.described(run.steps), *(["another program"] if program is not None else [])]
     settings = {**trace.settings, "edited": edited} if edited else trace.settings
     again = Trace(question, inputs, settings, events)
     difference = first_difference(run, events, with_program=program is None)

@@ -104,7 +104,7 @@ def _parts(found: Verdict, language: Language) -> Iterator[tuple[str, str]]:
         steps = count(len(found.provenance.run.steps), "step")
         difference = found.difference
         yield "replays", f"yes, {steps}" if difference is None else f"no: different at {difference.where}"
-    yield "comes from", found.told_origin
+    yield "comes from", found.origin_text
     if found.provenance is not None:
         yield "rests on", rests_on(found.provenance)
     if found.shares:

@@ -16,7 +16,7 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from ...audit import Changes, Timeline, edited, read_value, timelines
-from ...audit.replay.alignment import compared_answers, told_answer
+from ...audit.replay.alignment import compared_answers, outcome_text
 from ...audit.replay.timeline import value_text
 from ...emulator import Answering
 from ...errors import ChainOfCodeError, InputError
@@ -194,7 +194,7 @@ class Debugger(App[None]):
         elif self.timeline.trace.question is not None:
             parts.append(plain(self.timeline.trace.question.replace("\n", " ")[:1000]))
         ended = self._answer()
-        answer = compared_answers(self._recorded_answer(), ended) if attempt.edits else f"answer: {told_answer(ended)}"
+        answer = compared_answers(self._recorded_answer(), ended) if attempt.edits else f"answer: {outcome_text(ended)}"
         made = Text(cut(" · ".join(parts), width), no_wrap=True)
         return made.append("\n").append(cut(answer, width), "bold")
 

@@ -194,7 +194,7 @@ class _Tools:
             replays=found["replays"],
             chain=(found["chain"] or {"state": "none"})["state"],
             decisive=[flip["call"] or "" for flip in found["flips"] if flip["outcome"] == "changes"],
-            hangs_on=(found["hangs_on"] or {"told": ""})["told"],
+            hangs_on=(found["hangs_on"] or {"text": ""})["text"],
         )
         verdict = "no problems found" if not outcome.flags else "; ".join(outcome.flags)
         lines = [f"faithfulness {outcome.score:.2f}: {verdict}", f"comes from {ORIGINS[found['origin']]}"]

@@ -17,7 +17,7 @@ import { Versions } from "./versions.js";
 import { parseJson, shortened, unquoted, visible } from "./values.js";
 
 const OVER = ["done", "cancelled", "interrupted", "failed"];
-const TELL_MS = 2500; // how often progress is announced to screen readers
+const ANNOUNCE_MS = 2500; // how often progress is announced to screen readers
 const WAITING_MS = 2000; // how often a run that waits for a person is polled
 const FINAL = ["answered", "error"]; // reasons after which nothing is left to do
 
@@ -314,8 +314,8 @@ class App {
     ];
     const text = parts.filter(Boolean).join(" · ");
     setText(byId("progress-text"), text);
-    if (Date.now() - (this.toldAt ?? 0) > TELL_MS) {
-      this.toldAt = Date.now();
+    if (Date.now() - (this.announcedAt ?? 0) > ANNOUNCE_MS) {
+      this.announcedAt = Date.now();
       say(text);
     }
   }

@@ -65,8 +65,8 @@ export class Check {
     byId("check-found").replaceChildren(
       el("p", { class: `score ${isGood ? "good" : "bad"}` }, el("b", {}, Number(found.score).toFixed(2)), el("span", { class: "faint" }, "of 1"), el("span", {}, headline(found))),
       isGood ? "" : el("ul", { class: "flags", "aria-label": "Reasons not to rely on the answer" }, ...found.flags.map((flag) => el("li", {}, shortened(flag, 400)))),
-      found.hangs_on ? el("p", { class: "hangs" }, shortened(found.hangs_on.told, 600)) : "",
-      el("dl", {}, ...partsOf(found).flatMap(([name, ...told]) => [el("dt", {}, name), el("dd", {}, ...told)])),
+      found.hangs_on ? el("p", { class: "hangs" }, shortened(found.hangs_on.text, 600)) : "",
+      el("dl", {}, ...partsOf(found).flatMap(([name, ...texts]) => [el("dt", {}, name), el("dd", {}, ...texts)])),
       el("p", { class: "faint" }, "The check shows whether the answer follows from the program and its values, not whether these are right."),
     );
   }

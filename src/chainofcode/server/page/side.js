@@ -120,8 +120,8 @@ export class StepsView {
 
   row(step, place, size) {
     const [call, came, sure, how] = partsOfStep(step);
-    const told = shortened(came || (step.output ?? "").trim() || "·", 200);
-    const value = call || !came ? [told] : changeParts(changesOf(step), 200);
+    const shown = shortened(came || (step.output ?? "").trim() || "·", 200);
+    const value = call || !came ? [shown] : changeParts(changesOf(step), 200);
     const kinds = ["step", `by-${step.by}`, place >= this.count && "later", place === this.count - 1 && "now", this.marked?.has(step.number) && "in-slice"];
     const made = el(
       "div",
@@ -129,7 +129,7 @@ export class StepsView {
       el("span", { class: "number" }, step.number),
       badge(step.by),
       el("span", { class: "at", title: `line ${step.line}` }, `L${step.line}`),
-      el("span", { class: "what", title: [call, told, sure, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, ...value), sure ? el("span", { class: "sure" }, sure) : null), how ? el("span", { class: "faint" }, how) : null),
+      el("span", { class: "what", title: [call, shown, sure, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, ...value), sure ? el("span", { class: "sure" }, sure) : null), how ? el("span", { class: "faint" }, how) : null),
     );
     made.style.top = `${place * this.rowHeight}px`;
     if (step.call != null) made.append(el("button", { type: "button", class: "quiet edit", tabindex: -1, "data-step": step.number, "aria-label": "Change this value" }, "change"));
