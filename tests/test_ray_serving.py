@@ -92,13 +92,16 @@ def test_programs_run_on_the_cluster(workers: RayWorkers) -> None:
                 "answer = text + echo(text)", lambda pause: pause.args[0], inputs={"text": text}, sandbox=sandbox
             )
             assert done.answer == text + text
-            for program, reason in (
-                ("while True: pass", "limit:run"),
-                ("held = []\nwhile True: held.append(bytearray(10**7))", "limit:memory"),
-                ("import os\nos._exit(3)", "guest died"),
-                ("print('x' * 2_000_000)", "limit:output"),
+            for program, limits, reason in (
+                ("while True: pass", Limits(run_seconds=2), "limit:run"),
+                (
+                    "held = []\nwhile True: held.append(bytearray(10**7))",
+                    Limits(memory_bytes=400_000_000),
+                    "limit:memory",
+                ),
+                ("import os\nos._exit(3)", Limits(), "guest died"),
+                ("print('x' * 2_000_000)", Limits(), "limit:output"),
             ):
-                limits = Limits(run_seconds=2, memory_bytes=400_000_000)
                 assert (await arun(program, sandbox=sandbox, limits=limits)).reason == reason, program
             with pytest.raises(InputError, match="no such package"):
                 await arun("answer = 1", packages=["no_such_package"], sandbox=sandbox)
