@@ -63,8 +63,8 @@ def test_a_function_of_the_program_is_not_shadowed() -> None:
         ("x = 5 \\\n  bad thing here\nanswer = 1", ["x = 5 \\\n  bad thing here"]),
         ("def f(x):\n\ndef g(x):\n    return 1\nanswer = g(1)", ["def f(x):"]),
         (
-            "try:\n    x = 2\nexcept ValueError, e:\n    x = 3\nanswer = x",
-            ["try:\n    x = 2\nexcept ValueError, e:\n    x = 3"],
+            "try:\n    x = 2\nexcept ValueError, TypeError as e:\n    x = 3\nanswer = x",
+            ["try:\n    x = 2\nexcept ValueError, TypeError as e:\n    x = 3"],
         ),
         ("if x:\n    # nothing\nanswer = 1", ["if x:\n    # nothing"]),
         ("x = 1\n  y = 2\nz = 3", ["y = 2"]),
@@ -402,3 +402,11 @@ def test_none_check_of_one_call_does_not_affect_the_others(uses: str) -> None:
     program += "z = [one(1), two(2)]\nw = look(3)\nanswer = w is None"
     value = {"size": 1, "color": 2} if "size" in uses else "red"
     assert answered(program, lambda pause: value) is False
+
+
+@pytest.mark.parametrize(
+    "act", ["pickle.loads(b'cnosuchmod\\nX\\n.')", "pickle.dumps(type('X', (), {'__module__': 'nosuchmod'}))"]
+)
+def test_a_missing_module_that_c_code_imports_is_an_error(act: str) -> None:
+    error = run(f"import pickle\ndef act():\n    return {act}\nact()").error
+    assert error is not None and error.type in ("ModuleNotFoundError", "PicklingError"), error

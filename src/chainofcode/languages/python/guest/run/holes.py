@@ -169,6 +169,8 @@ class Importer:
             refusal = self._refusal(top)
             if refusal is not None:
                 raise ModuleNotFoundError(refusal, name=top) from None
+            if fromlist == []:  # called by C code (PyImport_Import), which then takes the module from sys.modules
+                raise
             return self._module(name if fromlist else top)
         self._after()
         return module
