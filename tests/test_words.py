@@ -60,8 +60,6 @@ EXCEPTIONS = {
     "methods/prompting.py": 2,
     # a user name
     "sandbox/jail.py": 1,
-    # a class name that older traces have
-    "languages/python/guest/run/holes.py": 1,
 }
 
 

@@ -17,6 +17,8 @@ from .library import (
     ALWAYS_DEFINED,
     EMPTY_FUNCTION_DECORATORS,
     FUNCTION_MAKERS,
+    KNOWN_PACKAGES,
+    MODULE_ALIASES,
     NOISY_MODULES,
     PLAIN_MANAGERS,
     TEXT_RUNNERS,
@@ -98,7 +100,7 @@ def analyse(
             found.imports.append(missing)
         elif name in tools or _is_hole(name, seen, known):
             found.holes.add(name)
-        elif any(use.is_called for use in seen) and not near_match(name, known):
+        elif any(use.is_called for use in seen) and not _is_package(name) and not near_match(name, known):
             found.module_holes.add(name)
     library = sys.stdlib_module_names | set(packages)
     found.unknown_modules = {name for name, module in found.syntax.imported_names() if module not in library}
@@ -108,6 +110,10 @@ def analyse(
     found.guards = list(_guards(found.syntax))
     found.awaited = found.syntax.awaited_names()
     return found
+
+
+def _is_package(name: str) -> bool:
+    return MODULE_ALIASES.get(name, name).partition(".")[0] in KNOWN_PACKAGES
 
 
 def hole_places(found: Analysis, source: str) -> list[list[int]]:

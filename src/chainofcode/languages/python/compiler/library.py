@@ -206,6 +206,12 @@ MODULE_ALIASES = {
     "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "sympy", "sns": "seaborn", "dt": "datetime",
     "nx": "networkx", "tf": "tensorflow", "Path": "pathlib",
 }  # fmt: skip
+# Packages that exist even where they are not installed: a model must not emulate what they compute.
+KNOWN_PACKAGES = frozenset([
+    "PIL", "bs4", "cv2", "dateutil", "duckdb", "httpx", "matplotlib", "networkx", "numpy", "openpyxl", "pandas",
+    "plotly", "polars", "pyarrow", "pytz", "requests", "scipy", "seaborn", "sklearn", "sqlalchemy", "statsmodels",
+    "sympy", "tensorflow", "torch", "yaml",
+])  # fmt: skip
 
 # --- types of arguments and results -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from types import ModuleType
 from .....values.codec import brief
 from .....values.image_bytes import image_note, media_type
 from ....guest.link import clean
+from ...compiler.library import KNOWN_PACKAGES
 from .places import Places, program_frame
 
 TYPE_CHECKING = False
@@ -181,6 +182,8 @@ class Importer:
             return f"{module} is part of Python, but not available in this sandbox: tier C opens no files"
         if self._exists(module):
             return f"{module} is installed but not granted to the program: run with --allow-package {module}"
+        if module in KNOWN_PACKAGES:
+            return f"{module} is not installed: install it and run with --allow-package {module}, or do without it"
         return None
 
     def _module(self, name: str) -> HoleModule:
@@ -189,7 +192,7 @@ class Importer:
         return self._holes[name]
 
 
-HoleModule.__name__ = "module nobody has"  # as traces show it
+HoleModule.__name__ = "undefined module"  # as traces show it
 
 
 _IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
