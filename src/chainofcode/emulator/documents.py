@@ -45,7 +45,7 @@ def read_document(path: Path) -> Any:
     text = read_text(path)
     size = len(text.encode())
     if size > _MAX_BYTES:
-        raise InputError(f"{path} has {size:,} bytes; {_MAX_BYTES:,} are allowed")
+        raise InputError(f"{path} has {size:,} bytes; the limit is {_MAX_BYTES:,}")
     if path.suffix in (".yaml", ".yml"):
         try:
             return read_yaml(text)

@@ -222,7 +222,7 @@ def _yaml_in(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if len(value) > _MAX_YAML_CHARS:
-        raise Misfit(f"{len(value):,} characters are too many; {_MAX_YAML_CHARS:,} are allowed")
+        raise Misfit(f"{len(value):,} characters are too many; the limit is {_MAX_YAML_CHARS:,}")
     try:
         return read_yaml(unfenced(value))
     except ValueError as error:

@@ -95,7 +95,7 @@ async def files_of(
         return paths
     listed = [os.fspath(path) for path in paths]
     if len(listed) > _MAX_FILES:
-        raise InputError(f"{len(listed):,} files are given; {_MAX_FILES} are allowed (--allow-read grants directories)")
+        raise InputError(f"{len(listed):,} files given; the limit is {_MAX_FILES} (--allow-read grants directories)")
     language = options.language_or(PYTHON)
     kinds = {path: _kind(path) for path in listed}
     if language is JAVASCRIPT:
@@ -137,7 +137,7 @@ def check_file(path: str, max_bytes: int) -> None:
         what = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise InputError(f"cannot read {path}: it is {what}; name a file (--allow-read grants directories)")
     if found.st_size > max_bytes:
-        raise InputError(f"{path} has {found.st_size:,} bytes; {max_bytes:,} are allowed (--allow-read grants more)")
+        raise InputError(f"{path} has {found.st_size:,} bytes; the limit is {max_bytes:,} (--allow-read grants more)")
 
 
 def _is_utf8(text: str) -> bool:

@@ -64,7 +64,7 @@ class GuestLink:
         size, most = len(body), (RUN_FRAMES - 1) * self.frame_bytes
         self._sent += _LENGTH.size + size
         if size > self.frame_bytes:
-            self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; {self.frame_bytes:,} are allowed")
+            self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; the limit is {self.frame_bytes:,}")
         elif memory_of(body) > MAX_FRAME_MEMORY:
             self.exceeded("limit:frame", "the program sent too many parts of values at once")
         elif self._sent > most:
