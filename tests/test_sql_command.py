@@ -162,7 +162,7 @@ def test_errors_name_line_and_column(engine: str, tmp_path: Path) -> None:
     places = {
         "SELECT id\nFROM reviews WHERE is_sarcastic(txt)": "line 2, column 33: ",
         "SELECT id\nFROM reviews\nWHERE is_sarcastic(text) id > 3": "line 3, column ",
-        "SELECT (1 + 2 FROM reviews": "line 1, column 8: '(' is never closed",
+        "SELECT (1 + 2 FROM reviews": "line 1, column 8: '(' was never closed",
         "SELECT id FROM nowhere WHERE is_x(id)": "line 1, column 16: ",
         "CREATE MACRO m(x) AS is_sarcastic(x);\nSELECT id FROM reviews\nWHERE m(txt)": "line 3, column 9: ",
         "CREATE MACRO m(x) AS m(x) + 1;\nSELECT m(id) FROM reviews": "line 1, column 1: the macro m uses itself",
