@@ -562,10 +562,10 @@ def test_what_if_a_failed_call_had_a_value(jail: Jail) -> None:
         ("word=1", "no input word; did you mean words?"),
         ("words=fig", "text needs quotes"),
         ("step:3=maybe", "text needs quotes"),
-        ("is_fruit('fig')=maybe", "a change is CALL=VALUE"),
-        ("nonsense", "a change is CALL=VALUE"),
-        ("=1", "a change is CALL=VALUE"),
-        ("is_fruit('fig')=" + "(" * 5000, "a change is CALL=VALUE"),
+        ("is_fruit('fig')=maybe", "a change must be CALL=VALUE"),
+        ("nonsense", "a change must be CALL=VALUE"),
+        ("=1", "a change must be CALL=VALUE"),
+        ("is_fruit('fig')=" + "(" * 5000, "a change must be CALL=VALUE"),
     ],
 )
 def test_invalid_changes_are_refused(text: str, why: str, fruit: Trace, jail: Jail) -> None:

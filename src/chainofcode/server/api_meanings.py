@@ -90,7 +90,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Respond": {
         **_OPENAI,
-        "input": "a text, or a conversation",
+        "input": "text, or a conversation",
         "instructions": "a system message",
         "previous_response_id": "not supported: send earlier messages again",
         "text": "the format of the answer: text, json_object, or json_schema with a schema for the answer",

@@ -134,7 +134,7 @@ async def other_than_made(answer: Answer, replayed: Answer | None) -> str:
         return ""
     made = await fitted(msgspec.structs.replace(own, type="", said=""), wanted)
     is_same = made.text == answer.text and as_json(made.value) == as_json(answer.value)
-    return "" if is_same else made.text or "no such answer"
+    return "" if is_same else made.text or "invalid"
 
 
 def _type_of(answer: Answer) -> AnswerType | None:

@@ -78,7 +78,7 @@ async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
     if answer is None or not answer.is_answered or verdict.difference is not None:
         return []
     should = await other_than_made(answer, found.trace.answer if found is not None else None)
-    original = (answer.said or "what was given")[:60]
+    original = (answer.said or "the original answer")[:60]
     mismatch = f"the answer is {answer.text[:60]}, but {original}, converted to {answer.type[:60]}, is {should[:60]}"
     return [mismatch] if should else []
 
