@@ -154,7 +154,7 @@ def test_claim_is_not_lost_with_its_reply(postgres: PostgresServer, relay: Relay
         with psycopg.connect(direct) as connection:
             assert connection.execute("SELECT count(*) FROM chainofcode.runs WHERE state = 'done'").fetchone() == (4,)
 
-    assert "queue not read" in use(url, tmp_path, check)
+    assert "queue unavailable" in use(url, tmp_path, check)
     assert not relay.cuts
 
 
