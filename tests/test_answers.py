@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 import pytest
-from kept import solve
+from shared_jail import solve
 from test_cli import coc
 
 from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask
