@@ -84,8 +84,8 @@ async def are_moot(trace: Trace, program: Program, values: Sequence[Step], sandb
     False if that is unknown: if the program then makes a call without a recorded value.
     """
     ends = time.monotonic() + seconds
-    for world in worlds_of(program, values):
-        if time.monotonic() > ends or (await _try(trace, world, sandbox))[0] != "keeps":
+    for changes in joint_changes(program, values):
+        if time.monotonic() > ends or (await _try(trace, changes, sandbox))[0] != "keeps":
             return False
     return True
 
@@ -107,7 +107,7 @@ async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbo
     return "keeps" if now.text == recorded else "changes", now.text
 
 
-def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
+def joint_changes(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
     """Yield changes of all values at once: each to another value, all to an extreme or the middle, all to equal values,
     all mirrored, and all to a text that the program contains.
     """
@@ -125,9 +125,9 @@ def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[S
         *(lambda step, value, text=text: text if isinstance(value, str) else value for text in texts),
     ]
     for way in ways:
-        world = [(step, way(step, value), value) for step, value in known.values()]
-        if any(other != value for _, other, value in world):
-            yield [(step, other) for step, other, _ in world]
+        changed = [(step, way(step, value), value) for step, value in known.values()]
+        if any(other != value for _, other, value in changed):
+            yield [(step, other) for step, other, _ in changed]
 
 
 def _is_number(value: Any) -> bool:
