@@ -48,7 +48,7 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def made(text: str, raised: object) -> Exception:
+def error_to_raise(text: str, raised: object) -> Exception:
     """Return the error to raise in the program: a type in the table, else a ToolError with the text."""
     if isinstance(raised, list) and len(raised) == 2 and raised[0] in _BY_NAME:
         return _BY_NAME[raised[0]](raised[1])

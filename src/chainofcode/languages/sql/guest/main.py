@@ -9,7 +9,7 @@ import sqlite3
 
 from ....values.codec import decode, encode
 from ...guest.link import GuestLink, clean
-from ...guest.requests import given
+from ...guest.requests import value_in
 from ...python.compiler.computation import HANDS_ON, WORKS
 from ...source import NotAProgram
 from ..compiler.query_plan import QueryPlan, plan_of
@@ -217,7 +217,7 @@ class _Run:
     @staticmethod
     def _value(reply: dict[str, Any], wanted: Wanted) -> Any:
         try:
-            return given(reply)
+            return value_in(reply)
         except Exception as error:  # raised by a tool
             raise QueryError(f"{wanted.text}: {error}", wanted.site.start, type(error).__name__) from None
 
