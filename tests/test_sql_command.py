@@ -22,7 +22,15 @@ from chainofcode.evals.rank_correlation import kendall, spearman
 from chainofcode.evals.sembench import QUERIES, MovieScenario
 from chainofcode.languages import SQL
 from chainofcode.lm.wrappers import Budgeted
-from chainofcode.methods.queries import Noting, QueryResult, asql, execute_query, known_rows, query_options, tables_of
+from chainofcode.methods.queries import (
+    QueryResult,
+    RecordingEmulator,
+    asql,
+    execute_query,
+    known_rows,
+    query_options,
+    tables_of,
+)
 
 pytest.importorskip("duckdb")
 SEMBENCH = Path(__file__).parent.parent.parent / "shared" / "data" / "sembench-movie"
@@ -239,7 +247,7 @@ def test_spent_budget_leaves_the_known_rows(tmp_path: Path) -> None:
 
     async def run() -> tuple[QueryResult, QueryResult]:
         options = query_options(RunOptions(), await tables_of([tmp_path / "reviews.csv"], engine="sqlite"))
-        emulator = Noting(as_emulator(Budgeted(replies, calls=2)))
+        emulator = RecordingEmulator(as_emulator(Budgeted(replies, calls=2)))
         ended = QueryResult.of([event async for event in execute_query(query, emulator, "auto", options)])
         return ended, await known_rows(query, emulator.values, "auto", options)
 

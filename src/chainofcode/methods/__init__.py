@@ -205,7 +205,7 @@ async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
     result = Result.of([event async for event in ask(question, lm, **given)])
     if wanted is None or not result.is_answered:
         return result
-    return dataclasses.replace(result, answer=wanted.made(result.answer))
+    return dataclasses.replace(result, answer=wanted.convert(result.answer))
 
 
 def solve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
