@@ -188,7 +188,7 @@ def _header(argument: Argument, value: Any) -> str:
 
 
 def _texts(argument: Argument, value: Any) -> list[str]:
-    """Return a value as texts, one for each time that it is sent."""
+    """Return a value as strings, one for each time it is sent."""
     if argument.is_json:
         return [_as_json(value).decode()]
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -131,7 +131,7 @@ async def ask(
     - `cache`: keeps the values of models for later runs, such as a `ValueCache`
     - `method`: a name of METHODS, or the result of `compose`
     - `shots`: how many examples the model sees (None: all)
-    - `examples`: your own examples instead: pairs of question and reply, a text of `Question: …` lines and replies,
+    - `examples`: your own examples instead: pairs of question and reply, a string of `Question: …` lines and replies,
       separated by empty lines, or a mapping of prompts (`program`, `cot`, `direct`) to examples
     - `seen`: calls with values, as examples of emulation
     - `value_votes`: how often to request each value; the majority counts

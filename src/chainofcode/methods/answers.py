@@ -159,7 +159,7 @@ def _checked(
 
 
 def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
-    """Fit a value or the data in its text. Lists and objects in a text are tried before the text, other data after."""
+    """Fit a value or the data in a string: lists and objects are tried before the string itself, other data after."""
     if not isinstance(value, str):
         return fit(value)
     try:

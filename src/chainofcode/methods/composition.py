@@ -296,7 +296,7 @@ def _calls(runs: Iterable[Sequence[Event]]) -> list[Call]:
 
 
 def _key(answer: Answer) -> str:
-    """Return a text that is the same for equal answers: 2.0 is 2, and case does not matter."""
+    """Return a string that is the same for equal answers: 2.0 is 2, and case does not matter."""
     match answer.value:
         case float() as number if number.is_integer():
             return str(int(number))

@@ -94,7 +94,7 @@ def _references(part: Any) -> Iterator[str]:
 
 
 def _parts(part: Any) -> list[Any]:
-    """Return the references of an object, as texts, and the parts of an object or a list."""
+    """Return the references of an object, as strings, and the parts of an object or a list."""
     if isinstance(part, list):
         return [inner for inner in part if not isinstance(inner, str)]
     if not isinstance(part, Mapping):

@@ -107,7 +107,7 @@ def _shows(text: str, answer: Answer) -> bool:
 
 
 def _is_text_of(text: str, value: Any) -> bool | None:
-    """Whether a text is the text of a value; None if it is not a literal, or abbreviated."""
+    """Whether a string is the text of a value; None if it is not a literal, or abbreviated."""
     if text == brief(value):
         return True
     literal = _literal(text)
@@ -147,6 +147,6 @@ def _type_of(answer: Answer) -> AnswerType | None:
 
 
 def _read(text: str) -> Answer | None:
-    """Return the answer that a model stated as a text."""
+    """Return the answer that a model stated, as text."""
     value = _literal(text)
     return Answer(Reason.ANSWERED, value, text, "reply") if isinstance(value, str) else None

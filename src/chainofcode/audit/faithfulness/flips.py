@@ -109,7 +109,7 @@ async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbo
 
 def joint_changes(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
     """Yield changes of all values at once: each to another value, all to an extreme or the middle, all to equal values,
-    all mirrored, and all to a text that the program contains.
+    all mirrored, and all to a string that the program contains.
     """
     each = {step.call: other for step, other in _others(program, values)}
     known = {step.call: (step, value_of(step)) for step in values if step.call in each}

@@ -389,7 +389,7 @@ def _called_alone(call: ast.Call) -> ast.Call:
     return ast.Call(function, [ast.Name("x", ast.Load()) for _ in call.args], [])
 
 
-# --- texts --------------------------------------------------------------------------------------------------------
+# --- source text ----------------------------------------------------------------------------------------------------
 
 
 def _literals_in(parts: Iterable[ast.AST]) -> list[Any]:

@@ -141,9 +141,9 @@ class GuestLink:
 
 
 def memory_of(body: bytes) -> int:
-    """Estimate the memory of decoded JSON, on the high side: commas and brackets in texts count, too."""
+    """Estimate the memory of decoded JSON, on the high side: commas and brackets in strings count, too."""
     parts = 64 * body.count(b",") + 30 * body.count(b":") + 88 * body.count(b"[") + 184 * body.count(b"{")
-    return 4 * len(body) + parts  # a text with one character beyond the BMP takes four bytes for each
+    return 4 * len(body) + parts  # a string with one character beyond the BMP takes four bytes for each
 
 
 def _encoder() -> Callable[[Any], str]:

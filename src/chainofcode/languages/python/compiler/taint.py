@@ -41,7 +41,7 @@ class Taint:
     def _sources(self) -> Iterator[str]:
         for hole in self._found.hole_names():
             yield hole.attr if isinstance(hole, ast.Attribute) else hole.id
-        if self._found.text_runners:  # the content of a text is known only when it runs
+        if self._found.text_runners:  # the content of a string is known only when it runs
             yield from ("eval", "exec")
         yield from self._found.unknown_modules
 

@@ -37,7 +37,7 @@ class QueryPlan:
     full: Rewritten
     simple: Rewritten | None
     limited: Rewritten | None
-    types: dict[str, str]  # of functions, as the texts of Python annotations
+    types: dict[str, str]  # of functions, as Python annotations
     places: list[tuple[int, int, str]]  # of statements: start, end, kind
     guesses: dict[str, str] = field(default_factory=dict)  # types in SQL of functions without a known type
 
