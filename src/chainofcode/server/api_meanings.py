@@ -17,7 +17,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "model": "one of the server's models; null: the first one",
         "files": _FILES,
         "question": "the question",
-        "method": "how to answer it",
+        "method": "the method that answers it",
         "program": "must be absent",
         "ask_me": _ASK_ME,
         "values": "must be absent or empty",
