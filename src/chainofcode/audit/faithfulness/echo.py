@@ -37,7 +37,7 @@ class WholeQuestion:
 
 
 async def is_echoed(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
-    """Whether the answer copies a part of a value given for the whole question, for any such value.
+    """Whether the answer is copied from the value of a call that passed on the whole question.
 
     Re-runs the program with other values of the same shape: a copied answer then comes from the same place.
     """

@@ -26,7 +26,7 @@ from .recorded import Recorded, Run, answering, recorded_options, runs_of
 
 @dataclass(frozen=True)
 class Replay:
-    """The outcome of a replay. `trace` is what happened now: every program's run, or the changed one's."""
+    """The outcome of a replay. `trace` is that of the new run: of every program, or of the changed one."""
 
     recorded: Trace
     trace: Trace

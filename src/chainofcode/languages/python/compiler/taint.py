@@ -1,7 +1,7 @@
 """Taint: which names of a program may hold a model's value, or a value made from one. Scopes are not distinguished.
 
-Speculative code guards only statements with tainted names. A name too many costs time, a name too few costs a guess;
-neither changes what the program computes. Standard library only.
+Speculative code guards only statements with tainted names. An extra name costs time, and a missing name costs a wrong
+guess; neither changes what the program computes. Standard library only.
 """
 
 from __future__ import annotations
