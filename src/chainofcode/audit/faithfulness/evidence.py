@@ -14,7 +14,7 @@ from ...trace import Step, Trace
 from ..provenance.followed import Provenance
 from ..replay.changes import Changes
 from ..replay.rerun import areplay
-from .flips import another, joint_changes
+from .flips import joint_changes, other_value
 from .mutations import Mutation, function_of, value_of
 from .operands import operands_of
 
@@ -135,7 +135,7 @@ async def do_data_matter(reruns: Reruns, trace: Trace, found: Provenance) -> Mat
 
 
 def _data_changes(trace: Trace, found: Provenance) -> Sequence[Changes]:
-    inputs = {name: another(value) for name, value in trace.inputs.items() if name in found.slice.inputs}
+    inputs = {name: other_value(value) for name, value in trace.inputs.items() if name in found.slice.inputs}
     changes = [Changes(inputs=inputs)] if inputs else []
     for joint in joint_changes(found.run.program, found.values):
         others = {step.call: other for step, other in joint}

@@ -146,7 +146,7 @@ def _at(value: Any, end: int) -> Any:
             return "something else" if end > 0 else ""
         case list():
             return [*value, *value] if end > 0 else []
-    return another(value)
+    return other_value(value)
 
 
 def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
@@ -161,20 +161,20 @@ def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
         if step.error is None and step.call not in found:
             value = value_of(step)
             likeliest = step.confidence.alternatives if step.confidence is not None else ()
-            other = another(value, [*likeliest, *_labels(program, step), *recorded[function_of(step)]])
+            other = other_value(value, [*likeliest, *_labels(program, step), *recorded[function_of(step)]])
             if other != value or type(other) is not type(value):
                 found[step.call or ""] = (step, other)
     return list(found.values())
 
 
-def another(value: Any, known: Sequence[Any] = ()) -> Any:
+def other_value(value: Any, known: Sequence[Any] = ()) -> Any:
     """Return another value of the same kind; `known` are plausible ones."""
     for candidate in known:
         if type(candidate) is type(value) and candidate != value:
             return candidate
     if isinstance(value, dict) and value:
         last = list(value)[-1]
-        return {**value, last: another(value[last])}
+        return {**value, last: other_value(value[last])}
     if isinstance(value, str) and value:
         return f"not {value}"
     return first_other(value)

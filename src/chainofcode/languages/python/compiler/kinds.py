@@ -197,7 +197,7 @@ def _label_parts(kind: str) -> list[str]:
     return [ast.unparse(part) for part in parts]
 
 
-def settled(kind: str, named: str) -> str:
+def final_type(kind: str, named: str) -> str:
     """Return the final type. A bool by name stays a bool in arithmetic; a single label allows other strings, too."""
     if kind in ("truth", "None"):
         return "bool" if kind == "truth" else "Any | None"
@@ -218,7 +218,7 @@ def literals(values: list[object], is_open: bool) -> str:
     return "truth" if kinds == {bool} else ""
 
 
-def having(attribute: str) -> str:
+def type_with_attribute(attribute: str) -> str:
     """Return the type that has an attribute."""
     if attribute in _DATE_ATTRIBUTES:
         return "date"

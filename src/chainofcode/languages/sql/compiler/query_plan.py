@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 
-from ...python.compiler.kinds import by_name, merge, settled
+from ...python.compiler.kinds import by_name, final_type, merge
 from ...source import NotAProgram
 from .expressions import Site
 from .rewrite import NotLimited, Rewriter, Rewritten
@@ -154,7 +154,7 @@ def _types(script: Script, sites: list[Site]) -> dict[str, str]:
         if "number" in kinds:  # `||` accepts numbers, too
             kinds = [kind for kind in kinds if kind != "str"]
         kind = declared.type if declared is not None else ""
-        kind = kind or settled(merge(kinds), by_name(name))
+        kind = kind or final_type(merge(kinds), by_name(name))
         types[name] = kind if len(kind) <= MAX_TYPE_CHARS else ""
     return types
 

@@ -10,7 +10,7 @@ import sqlite3
 from ....values.codec import decode, encode
 from ...guest.link import GuestLink, clean
 from ...guest.requests import value_in
-from ...python.compiler.computation import HANDS_ON, WORKS
+from ...python.compiler.computation import PASSES_ON, WORKS
 from ...source import NotAProgram
 from ..compiler.query_plan import QueryPlan, plan_of
 from ..compiler.script import at, script_of
@@ -172,7 +172,7 @@ class _Run:
         for number, own in enumerate(calls[:_MAX_ROWS], 1):
             ends[f"row{number}"] = len(nodes)
             nodes.append([self._first("SELECT"), [1], [], [0, *(call + 1 for call in sorted(own))]])
-        does = WORKS if any(word == "FROM" for _, _, word in self._plan.full.clauses) else HANDS_ON
+        does = WORKS if any(word == "FROM" for _, _, word in self._plan.full.clauses) else PASSES_ON
         return {"nodes": nodes, "ends": ends, "works": [does] * len(self._plan.places)}
 
     def _exceed(self, reason: str, message: str) -> None:
