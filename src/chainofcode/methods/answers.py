@@ -21,7 +21,7 @@ from ..reasons import Reason
 from ..sandbox.frames import Failure
 from ..trace import Answer
 from ..values.codec import Opaque, ValueFormatError, brief, decode, encode
-from .isolated import carried_out, in_thread
+from .isolated import in_thread, run_isolated
 from .plain_schema import NotPlain, PlainSchema
 from .sql import Query
 
@@ -251,7 +251,7 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
 
     def conformed(**more: Any) -> dict[str, Any]:
         job = {"schema": schema, **more}
-        return carried_out("methods.conforming", job, seconds=_MAX_SECONDS, memory=_MAX_MEMORY_BYTES)
+        return run_isolated("methods.conforming", job, seconds=_MAX_SECONDS, memory=_MAX_MEMORY_BYTES)
 
     def fit(value: Any) -> Any:
         data = _json_data(value)

@@ -25,7 +25,7 @@ from ..languages import JAVASCRIPT, PYTHON, Language
 from ..sandbox import File, Sandbox
 from ..sandbox.packages import is_installed
 from .file_inspection import fenced, file_name, listed
-from .isolated import Worker, worked
+from .isolated import Worker, arun_isolated
 
 MAX_BYTES = 100 * 1024**2
 _MAX_FILES = 100  # each is inspected in a process of its own, and described in the prompt
@@ -81,7 +81,7 @@ class Files:
 
 async def inspected(module: str, job: dict[str, Any]) -> dict[str, Any]:
     """Inspect one file in a separate process; a server uses its shared workers instead."""
-    return await worked(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
+    return await arun_isolated(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
 
 
 async def files_of(
