@@ -182,7 +182,7 @@ async def main() -> int:
             process_row([], rows.setdefault("python -I", {}))
             if peers["bubblewrap"]:
                 process_row(bubblewrap(), rows.setdefault("bubblewrap", {}))
-            await jail_row(NoSandbox(), rows.setdefault("coc --sandbox=none", {}), NoSandbox)
+            await jail_row(NoSandbox(), rows.setdefault("coc --sandbox none", {}), NoSandbox)
             await jail_row(forking, rows.setdefault("coc, fork", {}), lambda: Jail(spares=0))
             await jail_row(spare, rows.setdefault("coc, spare guest", {}), lambda: Jail(spares=0))
             if peers["smolagents"]:
@@ -197,7 +197,7 @@ async def callbacks_of(peers: dict[str, bool]) -> dict[str, float]:
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(everywhere)})
     try:
-        found = {"python -I": process_callback([]), "coc --sandbox=none": await callback(NoSandbox())}
+        found = {"python -I": process_callback([]), "coc --sandbox none": await callback(NoSandbox())}
         with Jail(spares=0) as jail:
             found["coc, fork"] = found["coc, spare guest"] = await callback(jail)
         if peers["bubblewrap"]:

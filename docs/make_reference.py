@@ -32,9 +32,8 @@ The answer goes to standard output, everything else to standard error, in colour
 [evaluations](cli-evaluation.md) (`coc eval`, `report`, `score`) have their own pages.
 
 A program can have up to 1 MB, a question 100,000 characters. Traces, scripts and values can have up to 1 GB, or up to
-100 MB from a pipe, a device or standard input (`-`).
-A pipe such as `<(zcat FILE.gz)` times out after 60 seconds without data. [Files for `--file`](files.md) are regular
-files of at most 100 MB.
+100 MB from a pipe, a device or standard input (`-`). A pipe such as `<(zcat FILE.gz)` times out after 60 seconds
+without data. [Files for `--file`](files.md) are regular files of at most 100 MiB.
 
 | exit code | meaning |
 |---|---|

@@ -73,7 +73,7 @@ def test_a_long_prefix_outlives_the_process(small_model: str, states: Path) -> N
         assert evaluated(lm, rules("fruit"), program, "Item 5?") < 20
         assert evaluated(lm, rules("trees"), program, "Item 3?") > 300
         assert evaluated(lm, rules("fruit"), program, "Item 7?") < 20  # in memory, together with the program
-    reading = "reading the instructions (first time only)"
+    reading = "reading new instructions (kept for later runs)"
     assert stages == [f"loading {small_model}", reading, reading]
     assert len(list(states.iterdir())) == 2
     assert states.stat().st_mode & 0o077 == 0

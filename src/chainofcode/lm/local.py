@@ -159,7 +159,7 @@ class LocalLM(LM):
 
     async def _evaluate(self, server: _LlamaServer, prefix: list[Message], name: str) -> int:
         assert server.prefixes is not None
-        self._progress(0, 0, "reading the instructions (first time only)")
+        self._progress(0, 0, "reading new instructions (kept for later runs)")
         # With an empty user turn: some models' templates require one.
         conversation = [{"role": turn.role, "content": turn.content} for turn in [*prefix, Message("user", "")]]
         part, evaluated = server.prefixes.part(), 0

@@ -414,5 +414,5 @@ def no_tier_message(refused: dict[str, str], at_least: str = "") -> str:
         lines.append(f"to run in a lower tier, change --sandbox-at-least {at_least}.")
     else:
         lines.append("--sandbox=docker or podman uses a container engine;")
-        lines.append("--sandbox=none runs programs with your own rights, files and network.")
+        lines.append("--sandbox none runs programs with your own rights, files and network.")
     return "\n".join(lines)
