@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any
 
 from chainofcode import arun
-from chainofcode.sandbox import Jail, Job, NoWall
+from chainofcode.sandbox import Jail, Job, NoSandbox
 from chainofcode.sandbox.frames import Ended, Paused, ProgramParsed, Reader, encode
 
 TRIVIAL = "answer = 1 + 1"
@@ -97,7 +97,7 @@ def exec_row(row: Row) -> None:
     row.setdefault("loop", []).append(timed(lambda: exec(compile(LOOP, "p", "exec"), {})))
 
 
-async def session_times(place: Jail | NoWall, program: str, packages: tuple[str, ...] = ()) -> tuple[float, float]:
+async def session_times(place: Jail | NoSandbox, program: str, packages: tuple[str, ...] = ()) -> tuple[float, float]:
     """Return the milliseconds until the program is about to run, and until it has ended."""
     started = time.perf_counter()
     ready = 0.0
@@ -108,7 +108,7 @@ async def session_times(place: Jail | NoWall, program: str, packages: tuple[str,
         return (ready - started) * 1000, (time.perf_counter() - started) * 1000
 
 
-async def jail_row(kept: Jail | NoWall, row: Row, cold: Callable[[], Jail | NoWall]) -> None:
+async def jail_row(kept: Jail | NoSandbox, row: Row, cold: Callable[[], Jail | NoSandbox]) -> None:
     fresh = cold()
     try:
         _, seconds = await session_times(fresh, TRIVIAL)
@@ -124,7 +124,7 @@ async def jail_row(kept: Jail | NoWall, row: Row, cold: Callable[[], Jail | NoWa
     row.setdefault("loop", []).append(whole - warm)
 
 
-async def callback(place: Jail | NoWall) -> float:
+async def callback(place: Jail | NoSandbox) -> float:
     """At the level of frames: the guest, two pipes, and a host that only answers."""
     moments = []
     async with place.start(Job(f"for i in range({CALLS}):\n    value = ask(i)\nanswer = value")) as session:
@@ -182,7 +182,7 @@ async def main() -> int:
             process_row([], rows.setdefault("python -I", {}))
             if peers["bubblewrap"]:
                 process_row(bubblewrap(), rows.setdefault("bubblewrap", {}))
-            await jail_row(NoWall(), rows.setdefault("coc --sandbox none", {}), NoWall)
+            await jail_row(NoSandbox(), rows.setdefault("coc --sandbox none", {}), NoSandbox)
             await jail_row(forking, rows.setdefault("coc, fork", {}), lambda: Jail(spares=0))
             await jail_row(spare, rows.setdefault("coc, spare guest", {}), lambda: Jail(spares=0))
             if peers["smolagents"]:
@@ -197,7 +197,7 @@ async def callbacks_of(peers: dict[str, bool]) -> dict[str, float]:
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(everywhere)})
     try:
-        found = {"python -I": process_callback([]), "coc --sandbox none": await callback(NoWall())}
+        found = {"python -I": process_callback([]), "coc --sandbox none": await callback(NoSandbox())}
         with Jail(spares=0) as jail:
             found["coc, fork"] = found["coc, spare guest"] = await callback(jail)
         if peers["bubblewrap"]:

@@ -37,7 +37,7 @@ class BatchServer:
 
     `answer` maps a body to a status and a reply; 408 is a request that expires, 410 one that is cancelled. A batch ends
     after `polls` polls, once `may_end` is set; batches in `held` never end. `paid` are the bodies that were answered in
-    batches; `stalls` is the name of a step in which the server hangs until `may_go_on` is set.
+    batches; `stalls` is the name of a step in which the server hangs until `may_continue` is set.
     """
 
     max_requests = 0
@@ -47,7 +47,7 @@ class BatchServer:
         self.url = ""
         self.answer: Callable[[dict[str, Any]], tuple[int, Any]] = self.usual
         self.polls, self.ending, self.rejection = 1, "completed", "Enqueued token limit reached for m"
-        self.may_end, self.may_go_on, self.is_stalled = threading.Event(), threading.Event(), threading.Event()
+        self.may_end, self.may_continue, self.is_stalled = threading.Event(), threading.Event(), threading.Event()
         self.may_end.set()
         self.stalls = ""
         self.failing: dict[str, list[int]] = {}  # the statuses with which a step fails before it succeeds
@@ -67,7 +67,7 @@ class BatchServer:
             raise Refusal(self.failing[name].pop(0), "try later")
         if self.stalls == name:
             self.is_stalled.set()
-            self.may_go_on.wait(60)
+            self.may_continue.wait(60)
 
     def get(self, path: str, query: dict[str, str]) -> Any:
         raise NotImplementedError
@@ -328,6 +328,6 @@ def stand_in_server(server: BatchServer) -> Iterator[BatchServer]:
     try:
         yield server
     finally:
-        server.may_go_on.set()
+        server.may_continue.set()
         listening.shutdown()
         listening.server_close()

@@ -28,7 +28,7 @@ from programs import HOLES
 
 from chainofcode import Limits, Pause, arun
 from chainofcode.audit.provenance.slices import asked_steps, slice_of
-from chainofcode.languages.python.guest.run.world import Chance, Clock
+from chainofcode.languages.python.guest.run.world import Clock, RandomGenerators
 from chainofcode.sandbox import Sandbox
 
 _SECONDS = 5
@@ -172,7 +172,7 @@ class World:
         self._clock = Clock(1_000_000_000)
         self._clock._real_sleep = lambda seconds: None
         self._clock.install()
-        Chance(0).install()
+        RandomGenerators(0).install()
         self._clock.settle()
 
     def restart(self) -> None:

@@ -179,7 +179,7 @@ def judged(text: str) -> object:
     """Process texts as `coc verify` does: change their words, and look for the question in calls."""
     echo._Others("zz", None, True).instead_of([text, {text: text}])
     step = SimpleNamespace(call=text, value=text)
-    return echo.WholeQuestion(text).is_in(step), mutations.other_values(text), flips.another(text)  # type: ignore[arg-type]
+    return echo.WholeQuestion(text).is_in(step), mutations.other_values(text), flips.other_value(text)  # type: ignore[arg-type]
 
 
 @contextmanager

@@ -216,7 +216,7 @@ def test_first_token_closes_open_server_permanently(tmp_path: Path) -> None:
         tokens(server, "revoke", "ann")
         assert eventually(lambda: client_with(server, secret).get("/api/info").status_code == 401)
         (tmp_path / "data" / "tokens.json").write_text("no list")
-        assert eventually(lambda: any(line["event"] == "tokens not read" for line in server.log))
+        assert eventually(lambda: any(line["event"] == "tokens not refreshed" for line in server.log))
         (tmp_path / "data" / "tokens.json").unlink()
         time.sleep(1.5)
         assert server.client.get("/api/info").status_code == 401
@@ -600,8 +600,8 @@ def test_a_traceparent_is_in_the_log_and_the_response(tmp_path: Path) -> None:
         server.over(reply.json()["id"])
         other = server.begin()
         server.over(other)
-        assert eventually(lambda: sum(line["event"] == "run over" for line in server.log) == 2)
+        assert eventually(lambda: sum(line["event"] == "run ended" for line in server.log) == 2)
         lines = {(line["event"], line.get("run")): line.get("trace_id") for line in server.log if "run" in line}
-        assert lines["run over", reply.json()["id"]] == lines["run queued", reply.json()["id"]] == TRACE
-        assert lines["run over", other] is None
+        assert lines["run ended", reply.json()["id"]] == lines["run queued", reply.json()["id"]] == TRACE
+        assert lines["run ended", other] is None
         assert "traceparent" not in server.client.get("/api/info").headers

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 import pytest
-from kept import solve
+from shared_jail import solve
 from test_cli import coc
 
 from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask
@@ -298,7 +298,7 @@ def test_last_event_of_ask_has_the_data() -> None:
         ("json", "answer = '[' * 100_000", "is not JSON"),
         ("yaml", "answer = 'a: [1'", "is not YAML"),
         ("yaml", "answer = '[' * 50_000", "is not YAML"),
-        ("yaml", "answer = 'x' * 300_000", "200,000 are allowed"),
+        ("yaml", "answer = 'x' * 300_000", "the limit is 200,000"),
         ("yaml", "answer = '!!python/object/apply:os.system [\"true\"]'", "is not YAML"),
         (SCHEMA, "answer = {'n': 5 + 2}", "7 is more than 3 (at $.n)"),
         (SCHEMA, "answer = 'nothing'", "'nothing' is not of type object"),

@@ -150,7 +150,7 @@ answer = 1
 """)
     assert list(result.artifacts) == ["part0", "part1", "part2", "part3"]
     assert sum(map(len, result.artifacts.values())) == MAX_BYTES
-    assert unsent(result)[0] == "huge: 8,388,609 bytes; 8,388,608 are allowed"
+    assert unsent(result)[0] == "huge: 8,388,609 bytes; the limit is 8,388,608"
     assert "over 33,554,432 bytes in all" in unsent(result)[1]
 
 

@@ -109,7 +109,7 @@ def test_failure_names_cause_and_line(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["ask", ""], "the question is empty"),
-        (["ask", "x" * 100_001], "100,000 are allowed"),
+        (["ask", "x" * 100_001], "the limit is 100,000"),
         (["ask", "What?", "--model", "nonsense"], "unknown model 'nonsense'"),
         (["ask", "What?", "--model", "local:nonsense"], "nonsense"),
         (["ask", "What?", "--model", "local:/nowhere.gguf"], "no model file"),

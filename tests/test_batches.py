@@ -393,7 +393,7 @@ def test_two_roles_of_one_model_share_its_batches(server: Any, store: BatchStore
         server.stalls = ""
         second = asyncio.create_task(complete(emulator, "c"))
         await asyncio.sleep(1)
-        server.may_go_on.set()
+        server.may_continue.set()
         return [*await first, *await second]
 
     assert all(reply[0].text for reply in asyncio.run(run()))
@@ -514,7 +514,7 @@ def test_killed_evaluation_pays_for_nothing_twice(server: Any, tmp_path: Path, m
     assert len(server.batches) == 1
     server.stalls = ""
     server.may_end.set()
-    server.may_go_on.set()
+    server.may_continue.set()
     code, table, notes = finished(coc(server, path, "--batch", "--out", str(out)))
     assert code == 0, notes
     assert "6 of 6 right" in table and "waiting for the batch of 12 requests that was sent earlier" in notes

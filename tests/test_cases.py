@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from conftest import records, shared
-from kept import run
+from shared_jail import run
 
 from chainofcode import Program
 from chainofcode.emulator import Table

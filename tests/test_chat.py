@@ -69,7 +69,7 @@ def test_json_and_traces(tmp_path: Path) -> None:
         ("/nothing", "unknown command '/nothing'"),
         ("/trace 'x", "a quotation mark is not closed"),
         ("/help", "/new          forget the conversation"),
-        ("x" * 100_001, "the question has 100,001 characters; 100,000 are allowed"),
+        ("x" * 100_001, "the question has 100,001 characters; the limit is 100,000"),
         ("What?", "no reply left for request 1"),
     ],
 )

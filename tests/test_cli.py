@@ -254,7 +254,12 @@ def test_each_record_prints_one_line(tmp_path: Path) -> None:
         (["debug", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
         (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
         (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
-        (["frobnicate"], "invalid choice"),
+        (["frobnicate"], "coc: unknown command 'frobnicate'\nsee coc --help"),
+        (["verfy", "run.jsonl"], "coc: unknown command 'verfy' (did you mean verify?)\n"),
+        (["tokens", "drop"], "unknown action 'drop' (expected one of: list, add, revoke)"),
+        (["run", "p.py", "--policy", "lax"], "--policy must be strict or paper, not 'lax'"),
+        (["run", "p.py", "--seed", "one"], "--seed must be a whole number, not 'one'"),
+        (["run", "p.py", "--seed"], "--seed needs a value"),
         (
             ["ask", "Why?", "--modle", "local"],
             "coc ask: unrecognized option: --modle (did you mean --model?)\nsee coc ask --help",

@@ -222,7 +222,7 @@ def test_models_of_vendors_need_a_key(model: str, variable: str, monkeypatch: py
 
 
 def test_settings_decide_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no key and no Ollama: the embedded model")
+    assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no API key and no Ollama: the embedded model")
     small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory is free: the smaller embedded model")
     assert default_model(1_940_000_000) == small
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")

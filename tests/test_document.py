@@ -39,7 +39,7 @@ def run_schemathesis(server: Serving, directory: Path, *options: str, seconds: f
     command += ["--request-timeout", "120", "--max-response-time", "120", *options]  # runs may be queued
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{done.stderr[-2000:]}"
-    broken = [line for line in server.log if line["event"] == "request broke" or line.get("status") == 500]
+    broken = [line for line in server.log if line["event"] == "request error" or line.get("status") == 500]
     assert not broken
     return done.stdout
 

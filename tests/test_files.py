@@ -22,7 +22,7 @@ from chainofcode import InputError, Jail, Result, SandboxError, ScriptedLM, Trac
 from chainofcode.engine import RunOptions
 from chainofcode.methods import file_inspection, files_of
 from chainofcode.methods import input_files as files
-from chainofcode.methods.isolated import worked
+from chainofcode.methods.isolated import arun_isolated
 
 SALES = 'date;amount;note\n2024-01-01;3.5;"a;\nb"\n2024-01-02;4;ü\n'
 
@@ -265,7 +265,7 @@ def test_paths_that_are_not_regular_files(tmp_path: Path) -> None:
         (tmp_path, "it is a directory"),
         (tmp_path / "fifo.csv", "not a regular file"),
         (tmp_path / "loop.csv", "Too many levels"),
-        (tmp_path / "large.csv", "104,857,601 bytes; 104,857,600 are allowed"),
+        (tmp_path / "large.csv", "104,857,601 bytes; the limit is 104,857,600"),
         ("/dev/zero", "not a regular file"),
         ("a\0b", "null"),
     ]:
@@ -433,14 +433,14 @@ def test_file_that_needs_too_much_time_or_memory_is_refused(tmp_path: Path) -> N
     path.write_text("a\n" + "\n" * 30_000_000)
 
     async def hasty(module: str, job: dict[str, Any]) -> dict[str, Any]:
-        return await worked(module, job, seconds=0.5, memory=1 << 30)
+        return await arun_isolated(module, job, seconds=0.5, memory=1 << 30)
 
     with pytest.raises(InputError, match=r"cannot read .*a\.csv: it took over 0\.5 seconds"):
         asyncio.run(files_of([path], RunOptions(), worker=hasty))
     path.write_text("," * 30_000_000)
 
     async def frugal(module: str, job: dict[str, Any]) -> dict[str, Any]:
-        return await worked(module, job, seconds=60, memory=100_000_000)
+        return await arun_isolated(module, job, seconds=60, memory=100_000_000)
 
     with pytest.raises(InputError, match=r"cannot read .*a\.csv: it used too much memory"):
         asyncio.run(files_of([path], RunOptions(), worker=frugal))
@@ -481,7 +481,7 @@ def test_inspection_process_has_no_secrets(tmp_path: Path, monkeypatch: pytest.M
         async def look() -> tuple[bytes, list[str]]:
             job = {"path": str(tmp_path / "fifo.txt"), "kind": "text"}
             before = set(os.listdir("/proc"))
-            task = asyncio.create_task(worked("methods.file_inspection", job, seconds=60, memory=1 << 30))
+            task = asyncio.create_task(arun_isolated("methods.file_inspection", job, seconds=60, memory=1 << 30))
             await asyncio.sleep(2)
             (pid,) = (pid for pid in children() if pid not in before)
             found = look_at(pid)

@@ -67,7 +67,7 @@ def test_number_of_files_is_limited(directory: Path) -> None:
     """Each file would be inspected in its own process."""
     done = coc("run", "p.py", *["--file", "p.py"] * 1_000, cwd=directory)
     assert done.returncode == 2
-    assert done.stderr == "coc: 1,000 files are given; 100 are allowed (--allow-read grants directories)\n"
+    assert done.stderr == "coc: 1,000 files given; the limit is 100 (--allow-read grants directories)\n"
 
 
 @pytest.mark.parametrize("name", ["", ".", "/"])

@@ -242,7 +242,7 @@ def test_unsupported_image_format_is_rejected(tmp_path: Path) -> None:
 def test_number_of_images_per_call_is_limited(photo: Path) -> None:
     assert run_with_photo(f"answer = describe([photo] * {MAX_IMAGES})", photo).answer == expected(*[RED] * MAX_IMAGES)
     result = run_with_photo(f"answer = describe([photo] * {MAX_IMAGES + 1})", photo)
-    assert result.error is not None and "describe has 17 images; 16 are allowed in one call" in result.error.message
+    assert result.error is not None and "describe has 17 images; the limit is 16 per call" in result.error.message
 
 
 def test_embedded_model_rejects_images(photo: Path) -> None:

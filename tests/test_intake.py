@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
-from chainofcode.sandbox import NoWall
+from chainofcode.sandbox import NoSandbox
 from chainofcode.server.intake import Intake
 from chainofcode.server.metrics import ServerLog
 from chainofcode.server.quotas import Ledger
@@ -145,7 +145,7 @@ class MemoryStore:
 def intake_of(store: Store, models: Models, directory: Path) -> Intake:
     settings, ledger = ServerSettings(directory, ()), Ledger({}, store)
     telemetry = Telemetry(log=ServerLog("json", False, io.StringIO()))
-    runs = Runs(settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=telemetry)
+    runs = Runs(settings, store=store, sandbox=NoSandbox(), models=models, ledger=ledger, telemetry=telemetry)
     return Intake(settings, store, runs, models, ledger)
 
 

@@ -24,7 +24,7 @@ from chainofcode.languages.python.compiler.lower import lower_shadow
 from chainofcode.languages.python.compiler.parse import parse
 from chainofcode.languages.python.guest.shadow import promises
 from chainofcode.languages.python.guest.shadow.promises import Loop, Promise, Unknown
-from chainofcode.sandbox import Job, NoWall, Sandbox, Session
+from chainofcode.sandbox import Job, NoSandbox, Sandbox, Session
 
 HERE = Path(__file__).parent
 
@@ -186,10 +186,10 @@ def test_shadow_starts_at_the_first_pause_and_only_with_overlap(jail: Jail) -> N
 def test_no_shadow_without_a_sandbox(tmp_path: Path) -> None:
     path = tmp_path / "log"
     source = f"a = f(1)\nopen({str(path)!r}, 'a').write('x')\nanswer = f(2)"
-    result, counted = run_counted(source, NoWall())
+    result, counted = run_counted(source, NoSandbox())
     assert (result.answer, counted.shadows, path.read_text()) == (4, 0, "x")
     with pytest.raises(InputError, match="needs a sandbox"):
-        asyncio.run(aexplain(source, sandbox=NoWall()))
+        asyncio.run(aexplain(source, sandbox=NoSandbox()))
 
 
 def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:

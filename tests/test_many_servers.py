@@ -213,7 +213,7 @@ def test_other_server_finishes_runs_of_a_killed_server(group: Group) -> None:
 
         begun = [pool.submit(begin, number) for number in range(36)]
         until(lambda: sum(two.run(id)["state"] == "running" for id in acknowledged[:12]) >= 4)
-        held = set(runs_logged(one, "run claimed")) - set(runs_logged(one, "run over"))
+        held = set(runs_logged(one, "run claimed")) - set(runs_logged(one, "run ended"))
         assert held, "the killed server must have had runs"
         assert one.stop(signal.SIGKILL) == -signal.SIGKILL
         concurrent.futures.wait(begun)
@@ -222,7 +222,7 @@ def test_other_server_finishes_runs_of_a_killed_server(group: Group) -> None:
         ends = [two.run(id) for id in acknowledged]
         assert {(end["state"], end["answer"]) for end in ends} == {("done", "1")}
         taken_over = [end["id"] for end in ends if end["resumed"]]
-        assert taken_over and set(taken_over) <= set(runs_logged(two, "run over"))
+        assert taken_over and set(taken_over) <= set(runs_logged(two, "run ended"))
 
 
 @pytest.mark.sampled(2)
@@ -262,10 +262,10 @@ def test_paused_server_does_not_disturb_its_successor(group: Group, tmp_path: Pa
             one.process.send_signal(signal.SIGSTOP)
             until(lambda: id in runs_logged(two, "run claimed"))
             one.process.send_signal(signal.SIGCONT)
-            until(lambda: id in runs_logged(one, "run left"))
+            until(lambda: id in runs_logged(one, "run taken over"))
             assert one.run(id)["state"] == two.run(id)["state"] == "running"
             assert one.client.post(f"/api/runs/{id}/cancel").json()["state"] == "cancelled"
-            assert runs_logged(two, "run over") == [id]
+            assert runs_logged(two, "run ended") == [id]
             assert check_chain(trace_of(one, id, tmp_path)).state == "intact"
             assert two.over(one.begin())["answer"] == "1"
 
@@ -280,8 +280,8 @@ def test_stopping_server_finishes_its_runs_and_claims_no_more(group: Group) -> N
         assert one.stop() == 0
         ends = [two.until(id, "done", "failed", "cancelled", "interrupted") for id in ids]
         assert {(end["state"], end["answer"], end["resumed"]) for end in ends} == {("done", "1", 0)}
-        assert runs_logged(one, "run claimed") == runs_logged(one, "run over")
-        assert sorted(runs_logged(one, "run over") + runs_logged(two, "run over")) == sorted(ids)
+        assert runs_logged(one, "run claimed") == runs_logged(one, "run ended")
+        assert sorted(runs_logged(one, "run ended") + runs_logged(two, "run ended")) == sorted(ids)
 
 
 @pytest.mark.nightly

@@ -453,7 +453,7 @@ def test_programs_call_mcp_tools(tools: list[Tool], program: str, answer: object
         ("price_of(object())", "plain values"),
         ("price_of('\\ud800')", "cannot be sent as JSON"),
         ("price_of('no such item')", "Error executing tool price_of"),
-        ("much()", "1,000,000 are allowed"),
+        ("much()", "the limit is 1,000,000"),
     ],
 )
 def test_errors_of_tools_are_raised_in_the_program(tools: list[Tool], program: str, message: str) -> None:

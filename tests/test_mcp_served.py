@@ -331,7 +331,7 @@ def test_drain_has_a_time_limit(tmp_path: Path) -> None:
 
 def test_info_has_the_path_of_the_endpoint(server: Serving) -> None:
     assert server.client.get("/api/info").json()["mcp"] == "/mcp"
-    assert "no mcp" not in [line["event"] for line in server.log]
+    assert "mcp unavailable" not in [line["event"] for line in server.log]
 
 
 def test_server_without_the_mcp_extra(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ def test_server_without_the_mcp_extra(tmp_path: Path) -> None:
         with served(tmp_path) as server:
             assert server.client.get("/api/info").json()["mcp"] is None
             assert server.client.post("/mcp", json=HELLO, headers=ACCEPT).status_code == 404
-            assert [line["event"] for line in server.log].count("no mcp") == 1
+            assert [line["event"] for line in server.log].count("mcp unavailable") == 1
             assert server.over(server.begin())["answer"] == "1"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conftest import SHARED, part
-from kept import solve
+from shared_jail import solve
 from test_cli import coc
 
 from chainofcode import Answer, Completion, Limits, LMError, Message, Program, ScriptedLM

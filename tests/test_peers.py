@@ -22,7 +22,7 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 import psycopg
 
-from chainofcode.sandbox import NoWall
+from chainofcode.sandbox import NoSandbox
 from chainofcode.server import intake as intake_module
 from chainofcode.server.intake import Intake, KeptRequest
 from chainofcode.server.metrics import ServerLog
@@ -98,7 +98,12 @@ async def served(store: PostgresStore, settings: ServerSettings, log: io.StringI
     with contextlib.closing(Models((), 1)) as models:
         ledger, server_log = Ledger({}, store), ServerLog("json", True, log)
         runs = Runs(
-            settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=Telemetry(log=server_log)
+            settings,
+            store=store,
+            sandbox=NoSandbox(),
+            models=models,
+            ledger=ledger,
+            telemetry=Telemetry(log=server_log),
         )
         intake = Intake(settings, store, runs, models, ledger)
         assert runs.peers is not None
@@ -154,7 +159,7 @@ def test_claim_is_not_lost_with_its_reply(postgres: PostgresServer, relay: Relay
         with psycopg.connect(direct) as connection:
             assert connection.execute("SELECT count(*) FROM chainofcode.runs WHERE state = 'done'").fetchone() == (4,)
 
-    assert "queue not read" in use(url, tmp_path, check)
+    assert "queue unavailable" in use(url, tmp_path, check)
     assert not relay.cuts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chainofcode.cli.progress import ProgressBar, in_time
+from chainofcode.cli.progress import ProgressBar, duration_text
 
 MB = 1_000_000
 
@@ -77,7 +77,7 @@ def test_stalled_download_has_no_time_left(capsys: pytest.CaptureFixture[str]) -
     ("seconds", "text"), [(0.4, "0 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")]
 )
 def test_durations_are_readable(seconds: float, text: str) -> None:
-    assert in_time(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_speed_and_time_left_fit_into_80_columns() -> None:

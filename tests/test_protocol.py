@@ -10,7 +10,7 @@ import pytest
 
 from chainofcode import Limits, Program, Table, run
 from chainofcode.languages import Language
-from chainofcode.sandbox import Job, NoWall, frames
+from chainofcode.sandbox import Job, NoSandbox, frames
 from chainofcode.sandbox.artifacts import Wrote
 from chainofcode.sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled, Surveyed
 
@@ -63,7 +63,7 @@ def test_documented_example_guest_runs(tmp_path: Path) -> None:
     source = "a = capital_of(France)\nb = mayor_of(it)"
     values = Table([("capital_of(France)", "Paris"), ("mayor_of(it)", "Anne")])
 
-    result = run(Program(source), values, sandbox=NoWall(), language=lines)
+    result = run(Program(source), values, sandbox=NoSandbox(), language=lines)
     assert (result.reason, result.answer) == ("answered", "Anne")
     steps = [(step.by, step.line, step.call, step.delta) for step in result.trace.steps]
     assert steps == [
@@ -79,6 +79,6 @@ def test_host_limits_the_memory_of_guests_that_set_no_limit(tmp_path: Path) -> N
     script.write_text("import time\nheld = b'x' * 200_000_000\ntime.sleep(30)\n")
     greedy = Language(name="greedy", command=lambda python, *given: [sys.executable, str(script), *given])
     limits = Limits(memory_bytes=100_000_000, run_seconds=20)
-    result = run(Program("x"), sandbox=NoWall(), language=greedy, limits=limits)
+    result = run(Program("x"), sandbox=NoSandbox(), language=greedy, limits=limits)
     assert result.reason == "limit:memory", result
     assert result.error is not None and "over 100,000,000 bytes of memory" in result.error.message

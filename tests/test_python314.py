@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 import pytest
-from kept import run
+from shared_jail import run
 
 from chainofcode import Limits
 

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
-from chainofcode.sandbox import Limits, NoWall
+from chainofcode.sandbox import Limits, NoSandbox
 from chainofcode.server.intake import Intake
 from chainofcode.server.metrics import ServerLog
 from chainofcode.server.quotas import Ledger
@@ -40,7 +40,7 @@ class Server:
         settings = ServerSettings(directory, (), runs=1, limits=Limits(lm_calls=1))
         log, ledger = ServerLog("json", False, io.StringIO()), Ledger({}, store)
         telemetry = Telemetry(log=log)
-        self.runs = Runs(settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=telemetry)
+        self.runs = Runs(settings, store=store, sandbox=NoSandbox(), models=models, ledger=ledger, telemetry=telemetry)
         self.intake = Intake(settings, store, self.runs, models, ledger)
         self.resuming = Resuming(self.intake, log)
 

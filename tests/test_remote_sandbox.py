@@ -380,7 +380,7 @@ def test_a_server_that_does_not_read() -> None:
         ([frame(b'{"type":"ended","reason":"limit:wall"}')], "it broke the protocol: an end for the reason"),
         ([packet(Packet.EXIT, b'{"code":-9,"cpu_seconds":0,"reason":"answered"}')], "was killed by signal 9 (Killed)"),
         ([packet(Packet.EXIT, b'{"code":0,"cpu_seconds":0,"reason":"limit:wall","message":"late"}')], "late"),
-        ([packet(Packet.NOISE, b"x" * 1_000_000)] * 2, "past its own output"),
+        ([packet(Packet.NOISE, b"x" * 1_000_000)] * 2, "outside the protocol"),
     ],
 )
 def test_lying_server_is_treated_like_a_lying_guest(replies: list[bytes], expected: str) -> None:

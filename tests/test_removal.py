@@ -102,7 +102,7 @@ def test_old_runs_and_files_are_removed(tmp_path: Path) -> None:
         assert again.status_code == 404
         server.client.post(f"/api/runs/{running}/cancel")
         until(lambda: not names(server, "files") and not names(server, "traces"))
-        assert any(line["event"] == "removed" and line["runs"] for line in server.log)
+        assert any(line["event"] == "runs removed" and line["runs"] for line in server.log)
 
 
 @pytest.mark.nightly
@@ -114,7 +114,7 @@ def test_failed_removal_is_retried(tmp_path: Path) -> None:
         (record,) = database.execute("SELECT record FROM runs").fetchone()
         database.execute("UPDATE runs SET record = 'damaged'")
         with served(tmp_path, "--keep", SOON) as server:
-            until(lambda: any(line["event"] == "nothing removed" for line in server.log))
+            until(lambda: any(line["event"] == "removal failed" for line in server.log))
             database.execute("UPDATE runs SET record = ?", (record,))
             until(lambda: server.client.get(f"/api/runs/{id}").status_code == 404)
 

@@ -555,7 +555,7 @@ def test_invalid_documents_are_refused(tmp_path: Path, text: str, expected: str)
 def test_too_many_operations(tmp_path: Path) -> None:
     path = document(tmp_path, "http://127.0.0.1:1", paths={f"/{n}": {"get": {}} for n in range(100_000)})
     started = time.monotonic()
-    with pytest.raises(InputError, match=f"100,000 operations; {MAX_OPERATIONS} are allowed"):
+    with pytest.raises(InputError, match=f"100,000 operations; the limit is {MAX_OPERATIONS}"):
         tools(path)
     assert time.monotonic() - started < 5
     path.write_bytes(b" " * 20_000_001)
@@ -664,7 +664,7 @@ def test_names(tmp_path: Path) -> None:
     description = made[-1].description.replace("typing.", "")
     assert description.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
-        "'lost' in its path is not a declared parameter", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
+        "'lost' in its path is not a declared parameter", "its body is not JSON", "it takes 150 arguments; the limit is 100",
         "its parameter 'p' has the style 'deepObject'", "its parameter 'p' has the style 'matrix'",
     ]  # fmt: skip
 

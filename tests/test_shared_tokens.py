@@ -189,7 +189,7 @@ def test_tokens_while_postgresql_restarts(postgres: PostgresServer, tmp_path: Pa
             for server in (one, two):
                 with holder(server, secret) as ann:
                     assert ann.get("/api/info").status_code == 200
-                assert any(line["event"] == "tokens not read" for line in server.log)
+                assert any(line["event"] == "tokens not refreshed" for line in server.log)
             assert coc("--store", url, "revoke", "ann").returncode == 2
         finally:
             postgres.start()

@@ -22,7 +22,15 @@ from chainofcode.evals.rank_correlation import kendall, spearman
 from chainofcode.evals.sembench import QUERIES, MovieScenario
 from chainofcode.languages import SQL
 from chainofcode.lm.wrappers import Budgeted
-from chainofcode.methods.queries import Noting, QueryResult, asql, execute_query, known_rows, query_options, tables_of
+from chainofcode.methods.queries import (
+    QueryResult,
+    RecordingEmulator,
+    asql,
+    execute_query,
+    known_rows,
+    query_options,
+    tables_of,
+)
 
 pytest.importorskip("duckdb")
 SEMBENCH = Path(__file__).parent.parent.parent / "shared" / "data" / "sembench-movie"
@@ -162,7 +170,7 @@ def test_errors_name_line_and_column(engine: str, tmp_path: Path) -> None:
     places = {
         "SELECT id\nFROM reviews WHERE is_sarcastic(txt)": "line 2, column 33: ",
         "SELECT id\nFROM reviews\nWHERE is_sarcastic(text) id > 3": "line 3, column ",
-        "SELECT (1 + 2 FROM reviews": "line 1, column 8: '(' is never closed",
+        "SELECT (1 + 2 FROM reviews": "line 1, column 8: '(' was never closed",
         "SELECT id FROM nowhere WHERE is_x(id)": "line 1, column 16: ",
         "CREATE MACRO m(x) AS is_sarcastic(x);\nSELECT id FROM reviews\nWHERE m(txt)": "line 3, column 9: ",
         "CREATE MACRO m(x) AS m(x) + 1;\nSELECT m(id) FROM reviews": "line 1, column 1: the macro m uses itself",
@@ -239,7 +247,7 @@ def test_spent_budget_leaves_the_known_rows(tmp_path: Path) -> None:
 
     async def run() -> tuple[QueryResult, QueryResult]:
         options = query_options(RunOptions(), await tables_of([tmp_path / "reviews.csv"], engine="sqlite"))
-        emulator = Noting(as_emulator(Budgeted(replies, calls=2)))
+        emulator = RecordingEmulator(as_emulator(Budgeted(replies, calls=2)))
         ended = QueryResult.of([event async for event in execute_query(query, emulator, "auto", options)])
         return ended, await known_rows(query, emulator.values, "auto", options)
 

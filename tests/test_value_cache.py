@@ -308,7 +308,7 @@ def test_full_disk_does_not_affect_answers(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
         for number in range(100):
             store.put(b"%d" % number, b"x" * 4000)
-        is_warned = "no more replies are stored in" in warnings[0] and len(warnings) == 1
+        is_warned = "new replies are no longer stored in" in warnings[0] and len(warnings) == 1
         with ValueCache(tmp_path / "cache", warn=warnings.append) as cache:
             answer = run(PROGRAM, cache.emulator(lm), sandbox="none").answer
         return is_warned and store.get(b"0") == b"x" * 4000 and store.get(b"99") is None and answer == ["fig", "kiwi"]
@@ -326,7 +326,7 @@ def test_read_only_directory_can_be_used() -> None:
         store = ReplyStore(place / "replies.sqlite", warn=warnings.append)
         store.put(b"new", b"x")
         is_warned = warnings == [
-            f"{place}/replies.sqlite cannot be written: stored replies are used, and none are added"
+            f"cannot write {place}/replies.sqlite: stored replies are used, but no new ones are added"
         ]
         return is_warned and store.get(b"key") == b"value" and store.get(b"new") is None
 

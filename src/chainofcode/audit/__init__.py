@@ -10,7 +10,7 @@ from .replay.alignment import Row, rows, side_by_side
 from .replay.changes import Changes, call_and_value, read_value
 from .replay.differences import Difference
 from .replay.integrity import Chain, check_chain, parted, read_checked
-from .replay.recorded import Recorded, Run, given_of, runs_of
+from .replay.recorded import Recorded, Run, recorded_options, runs_of
 from .replay.rerun import Replay, areplay, replay
 from .replay.timeline import Timeline, Variable, edited, timelines
 
@@ -36,10 +36,10 @@ __all__ = [
     "doubts",
     "edited",
     "follow",
-    "given_of",
     "parted",
     "read_checked",
     "read_value",
+    "recorded_options",
     "replay",
     "rests_on",
     "rows",

@@ -65,7 +65,7 @@ def read_question(text: str) -> str:
     if not text:
         raise InputError('the question is empty; try: coc ask "How many days are there in March?"')
     if len(text) > _MAX_QUESTION_CHARS:
-        raise InputError(f"the question has {len(text):,} characters; {_MAX_QUESTION_CHARS:,} are allowed")
+        raise InputError(f"the question has {len(text):,} characters; the limit is {_MAX_QUESTION_CHARS:,}")
     return text
 
 

@@ -59,6 +59,24 @@ class Parser(argparse.ArgumentParser):
             self.error(self._refusal(unknown[0].partition("=")[0]))  # without its value, which may be a secret
         return known, unknown
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(None, _unknown_value(action, str(value)))
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError:
+            kind = "a whole number" if action.type is int else "a number"
+            message = f"{_name(action)} must be {kind}, not {arg_string[:100]!r}"
+            raise argparse.ArgumentError(None, message) from None
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        try:
+            return super()._match_argument(action, arg_strings_pattern)
+        except argparse.ArgumentError:
+            raise argparse.ArgumentError(None, f"{_name(action)} needs a value") from None
+
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {plain(message)}\nsee {self.prog} --help\n")
 
@@ -67,6 +85,20 @@ class Parser(argparse.ArgumentParser):
             return f"unrecognized argument: {unknown} (quote text that contains spaces)"
         near = difflib.get_close_matches(unknown, self._option_string_actions, n=1, cutoff=0.75)
         return f"unrecognized option: {unknown}" + (f" (did you mean {near[0]}?)" if near else "")
+
+
+def _unknown_value(action: argparse.Action, value: str) -> str:
+    choices = [str(choice) for choice in action.choices or ()]
+    if isinstance(action, argparse._SubParsersAction):  # `coc --help` lists the commands
+        near = difflib.get_close_matches(value, choices, n=1)
+        return f"unknown command {value[:100]!r}" + (f" (did you mean {near[0]}?)" if near else "")
+    if action.option_strings:
+        return f"{_name(action)} must be {', '.join(choices[:-1])} or {choices[-1]}, not {value[:100]!r}"
+    return f"unknown {action.dest} {value[:100]!r} (expected one of: {', '.join(choices)})"
+
+
+def _name(action: argparse.Action) -> str:
+    return action.option_strings[-1] if action.option_strings else str(action.metavar or action.dest)
 
 
 def _order(group: argparse._ArgumentGroup) -> int:

@@ -72,10 +72,10 @@ class ProgressBar:
         if not speed or done >= total:
             return f"{numbers} from {source}"
         # The source comes last, because a narrow terminal cuts off the end.
-        return f"{numbers}, {speed / 1e6:,.1f} MB/s, {in_time((total - done) / speed)} left, from {source}"
+        return f"{numbers}, {speed / 1e6:,.1f} MB/s, {duration_text((total - done) / speed)} left, from {source}"
 
 
-def in_time(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration to the second: 42 s, 3 min 5 s, 2 h 10 min."""
     minutes, rest = divmod(round(seconds), 60)
     if minutes == 0:

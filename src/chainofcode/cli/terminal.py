@@ -25,7 +25,7 @@ from ..engine import Result
 from ..engine.journal import Journal, remove_journal
 from ..errors import ChainOfCodeError, InputError
 from ..lm.deadline import not_counted
-from ..platforms import drop_typed, read_stream, read_whole
+from ..platforms import discard_typed_input, read_stream, read_whole
 from ..reasons import Reason
 from ..render import Page, cut, for_terminal, plain
 from ..sandbox.frames import Failure
@@ -132,7 +132,7 @@ def write_question(question: str) -> None:
 
 async def ask_in_terminal(question: str) -> str:
     """Ask a question at the terminal. Unlike a thread that reads, this can be cancelled."""
-    drop_typed(sys.stdin)
+    discard_typed_input(sys.stdin)
     write_question(question)
     with not_counted():
         return await _typed_line()

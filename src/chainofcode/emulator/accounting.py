@@ -27,7 +27,7 @@ class Accounted(Around):
             return await self._lm.complete(messages, **options)
         except asyncio.CancelledError:
             call = Call(
-                prompt=own_part(messages),
+                prompt=unshared_part(messages),
                 reply="",
                 model=self.name,
                 usage=self.estimate(messages),
@@ -39,7 +39,7 @@ class Accounted(Around):
             raise
 
     @contextlib.contextmanager
-    def keeping(self, calls: Sequence[Call]) -> Iterator[None]:
+    def keep_if_cancelled(self, calls: Sequence[Call]) -> Iterator[None]:
         """Keep requests that already have replies if the work that they were made for is cancelled."""
         try:
             yield
@@ -57,7 +57,7 @@ def accounted(lm: LM) -> Accounted:
     return lm if isinstance(lm, Accounted) else Accounted(lm)
 
 
-def own_part(messages: Sequence[Message]) -> str:
+def unshared_part(messages: Sequence[Message]) -> str:
     """Return a request as the trace keeps it: without the part that many requests share."""
     kept = [number for number, message in enumerate(messages, 1) if message.is_kept]
     return noted(messages[kept[-1] if kept else 0 :])

@@ -17,14 +17,14 @@ _Key = tuple[str, str, str, bool]
 class SharedValues:
     """Shares values between programs that run at the same time. Each program has its own emulator."""
 
-    def __init__(self, made: Callable[[], Emulator], programs: int) -> None:
-        """`made` returns a new emulator, for one program."""
-        self._made, self._programs = made, programs
+    def __init__(self, new_emulator: Callable[[], Emulator], programs: int) -> None:
+        """`new_emulator` returns the emulator of one program."""
+        self._new_emulator, self._programs = new_emulator, programs
         self.known: dict[_Key, Answered] = {}
         self.asking: defaultdict[_Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def emulator(self) -> Emulator:
-        emulator = _Sharing(self._made(), self)
+        emulator = _Sharing(self._new_emulator(), self)
         emulator.in_flight = max(1, emulator.in_flight // self._programs)
         return emulator
 

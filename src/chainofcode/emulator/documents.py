@@ -45,7 +45,7 @@ def read_document(path: Path) -> Any:
     text = read_text(path)
     size = len(text.encode())
     if size > _MAX_BYTES:
-        raise InputError(f"{path} has {size:,} bytes; {_MAX_BYTES:,} are allowed")
+        raise InputError(f"{path} has {size:,} bytes; the limit is {_MAX_BYTES:,}")
     if path.suffix in (".yaml", ".yml"):
         try:
             return read_yaml(text)
@@ -66,7 +66,7 @@ def read_yaml(text: str) -> Any:
     """Return YAML as data. Raises ValueError, or ImportError without PyYAML."""
     yaml: Any = importlib.import_module("yaml")
 
-    class Once(yaml.SafeLoader):  # type: ignore[misc]
+    class NoAliases(yaml.SafeLoader):  # type: ignore[misc]
         """Rejects aliases and merges: ten lines of them can fill all memory."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
@@ -79,7 +79,7 @@ def read_yaml(text: str) -> Any:
                 raise yaml.YAMLError("it merges with <<; write out what that stands for")
 
     try:
-        return yaml.load(text, Once)
+        return yaml.load(text, NoAliases)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = " ".join(str(error).split())[:300]
         raise ValueError(message or "it is nested too deeply") from None

@@ -45,7 +45,7 @@ def images_of(pause: Pause, lm: LM) -> tuple[Image, ...]:
             "openai:gpt-4o-mini (if this model can, set --images or COC_IMAGES=1)"
         )
     if len(found) > MAX_IMAGES:
-        raise EmulationError(f"{pause.name} has {len(found)} images; {MAX_IMAGES} are allowed in one call")
+        raise EmulationError(f"{pause.name} has {len(found)} images; the limit is {MAX_IMAGES} per call")
     return tuple(_image(argument, pause) for argument in found)
 
 

@@ -144,7 +144,7 @@ def _is_label(label: Any) -> bool:
 
 
 def text_of(value: object) -> str:
-    """Return a string, even for a number that YAML read from an unquoted one; empty for huge numbers and all else."""
+    """Return a string, even if YAML read it as a number; empty for anything else, such as huge numbers."""
     if isinstance(value, str):
         return value
     is_number = isinstance(value, float) or (type(value) is int and value.bit_length() <= 64)

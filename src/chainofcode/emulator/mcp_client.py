@@ -296,7 +296,7 @@ def _tools(
 ) -> list[Tool]:
     tools: dict[str, Tool] = {}
     if sum(map(len, listed)) > MAX_TOOLS:
-        raise InputError(f"the MCP servers have {sum(map(len, listed)):,} tools; {MAX_TOOLS} are allowed")
+        raise InputError(f"the MCP servers have {sum(map(len, listed)):,} tools; the limit is {MAX_TOOLS}")
     for connection, found in zip(connections, listed, strict=True):
         for tool in found:
             name = free(

@@ -23,7 +23,7 @@ from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion, Message
 from ..trace import Call
 from ..values.codec import Opaque, decode, encode
-from .accounting import accounted, own_part
+from .accounting import accounted, unshared_part
 from .confidence import is_unsure, judged, likelihood, reconsidered, sampled
 from .image_arguments import images_of
 from .pause import Answered, Emulator, Pause
@@ -110,7 +110,7 @@ class Asking(Emulator):
             **self.logprobs,
         }
         with self._paid(answered.calls):
-            ((reply, call),) = await requested(self._lm, messages, own_part(messages), **options)
+            ((reply, call),) = await requested(self._lm, messages, unshared_part(messages), **options)
         try:
             value = kind.fit(value_in(reply.text))
         except Misfit:  # the first value stands
@@ -129,7 +129,7 @@ class Asking(Emulator):
         for _ in range(2):
             options = {"schema": dict(schema), "max_tokens": kind.max_tokens, **self.logprobs, **self._sampling}
             with self._paid(calls):
-                replies = await requested(self._lm, messages, own_part(messages), **options)
+                replies = await requested(self._lm, messages, unshared_part(messages), **options)
             fitting, last_reply = [], replies[-1][0]
             for reply, call in replies:
                 calls.append(call)
@@ -153,7 +153,7 @@ class Asking(Emulator):
     def _paid(self, calls: Sequence[Call]) -> Iterator[None]:
         """Keep the requests so far if the next one is cancelled or exceeds the budget: they were paid for."""
         try:
-            with self._lm.keeping(calls):
+            with self._lm.keep_if_cancelled(calls):
                 yield
         except BudgetError as error:
             error.calls = tuple(calls)

@@ -76,7 +76,7 @@ def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -
         raise InputError(f"{path} has no operations")
     if len(listed) > MAX_OPERATIONS:
         raise InputError(
-            f"{path} has {len(listed):,} operations; {MAX_OPERATIONS} are allowed, because each is described to the "
+            f"{path} has {len(listed):,} operations; the limit is {MAX_OPERATIONS}, because each is described to the "
             "model: remove those that you do not need"
         )
     operations: dict[str, APIOperation] = {}
@@ -126,7 +126,7 @@ class _Document(Schemas):
             return body
         arguments += body
         if len(arguments) > _MAX_ARGUMENTS:
-            return f"it takes {len(arguments)} arguments; {_MAX_ARGUMENTS} are allowed"
+            return f"it takes {len(arguments)} arguments; the limit is {_MAX_ARGUMENTS}"
         arguments.sort(key=lambda argument: not argument.is_required)
         return APIOperation(
             name=free(taken, text_of(operation.get("operationId")), f"{method}_{template}"),

@@ -71,7 +71,7 @@ def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
 
 
 def _read(text: str) -> Any:
-    """Return the value that a text begins with, perhaps before prose; `_NOTHING` if there is none."""
+    """Return the value that a string begins with, perhaps before prose; `_NOTHING` if there is none."""
     readers = (_json, _literal, _assignments) if len(text) <= _MAX_PYTHON_CHARS else (_json,)
     for read in readers:
         value = read(text)

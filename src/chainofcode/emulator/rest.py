@@ -80,7 +80,7 @@ def _check_hosts(operations: Iterable[APIOperation], secrets: Mapping[str, str])
 
 
 def _schemes(operation: APIOperation, secrets: Mapping[str, str]) -> tuple[Scheme, ...] | None:
-    """Return the first alternative of the security schemes that we have all secrets for; None if there is none."""
+    """Return the first alternative of the security schemes whose secrets are all set; None without one."""
     for schemes in sorted(operation.security or ((),), key=lambda schemes: not schemes):
         if all(secrets.get(_VARIABLES.get(scheme.where, "")) for scheme in schemes):
             return schemes
@@ -188,7 +188,7 @@ def _header(argument: Argument, value: Any) -> str:
 
 
 def _texts(argument: Argument, value: Any) -> list[str]:
-    """Return a value as texts, one for each time that it is sent."""
+    """Return a value as strings, one for each time it is sent."""
     if argument.is_json:
         return [_as_json(value).decode()]
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -313,7 +313,7 @@ def _hung_up_at(deadline: float, sock: socket.socket) -> Iterator[None]:
 
 
 def _without(secrets: Mapping[str, str], value: Any) -> Any:
-    """Remove our secrets from a reply: some hosts repeat what they are sent."""
+    """Remove the secrets from a reply: some hosts echo the request."""
     if isinstance(value, str):
         for spelling in _spellings(secrets):
             value = value.replace(spelling, "[secret]")

@@ -15,7 +15,7 @@ from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion
 from ..trace import Call
 from ..values.codec import encode
-from .accounting import accounted, own_part
+from .accounting import accounted, unshared_part
 from .confidence import judged, likelihood
 from .image_arguments import has_images
 from .model import ONE_REPLY, Asking, Judging, requested
@@ -94,7 +94,7 @@ class Rows(Emulator):
         if len(pauses) > 1:
             found, spent = await self._asked(pauses)
         paid = [*spent]
-        with self._lm.keeping(paid):
+        with self._lm.keep_if_cancelled(paid):
             answers = await asyncio.gather(*(self._singly(*each, paid) for each in zip(pauses, found, strict=True)))
         for pause, was_found, answered in zip(pauses, found, answers, strict=True):
             if was_found is not None and isinstance(answered, Answered):
@@ -122,7 +122,7 @@ class Rows(Emulator):
         messages = self._alone.messages_for(pauses, kind)
         room = kind.max_tokens * len(pauses)
         options = {"schema": schema, "max_tokens": room, **self._alone.logprobs}
-        ((reply, call),) = await requested(self._lm, messages, own_part(messages), **options)
+        ((reply, call),) = await requested(self._lm, messages, unshared_part(messages), **options)
         values = _values(reply, dict(zip(names, pauses, strict=True)), kind)
         found = zip(pauses, values, strict=True)
         answers = {pause.text: encode(value.value) for pause, value in found if value is not None}

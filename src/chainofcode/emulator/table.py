@@ -20,7 +20,7 @@ _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir
 
 
 class _Missing(EmulationError):
-    """Looks for a near match only when the message is read: usually a model is asked next, and it is not."""
+    """A missing value. Its message suggests a near match, which is searched for only when the message is read."""
 
     def __init__(self, pause: Pause, near: Callable[[], str]) -> None:
         message = f"no value for the {pause.kind} {pause.text}"

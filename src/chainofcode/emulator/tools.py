@@ -377,7 +377,7 @@ def _as_data(name: str, result: Any) -> Any:
         else:
             size = len(msgspec.json.encode(encoded))
             if size > MAX_RESULT_BYTES:
-                raise ToolFailed(f"{name} returned {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask for less")
+                raise ToolFailed(f"{name} returned {size:,} bytes; the limit is {MAX_RESULT_BYTES:,}: ask for less")
             return data
     raise why
 

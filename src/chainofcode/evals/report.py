@@ -126,7 +126,7 @@ class Summary:
         return cell.accuracy, cell.error
 
     def _harmonic(self, method: str) -> Mean:
-        """Return the harmonic mean of accuracy plus one over tasks. Without the one, a single 0 would make it 0."""
+        """Return the harmonic mean over tasks of accuracy plus one, so that a single 0 does not make it 0."""
         cells = [cell for (_, name), cell in self.cells.items() if name == method]
         mean = len(cells) / sum(1 / (cell.accuracy + 1) for cell in cells)
         weights = [mean**2 / len(cells) / (cell.accuracy + 1) ** 2 for cell in cells]  # its derivatives

@@ -198,7 +198,7 @@ def _is_unread(result: Result) -> bool:
 
 
 def _clean(text: str, most: int = _MAX_TEXT) -> str:
-    """Return the beginning of a text, without lone surrogates, which UTF-8 cannot encode."""
+    """Return the beginning of a string, without lone surrogates, which UTF-8 cannot encode."""
     return text[:most].encode("utf-8", "backslashreplace").decode()
 
 

@@ -66,7 +66,7 @@ def is_target(answer: Any, target: Any, sample: Sample) -> bool:
 
 
 def _words(value: Any) -> list[str]:
-    """Return the words of a list or a text, in order."""
+    """Return the words of a list or a string, in order."""
     if isinstance(value, (list, tuple)):
         return [str(word).strip().casefold() for word in value]
     return str(value).replace(",", " ").strip().casefold().split()
@@ -101,7 +101,7 @@ def _statement(answer: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return what a text states as the answer, in lower case, without markup: its first line, without a full stop."""
+    """Return what a string states as the answer, in lower case, without markup: its first line, without a full stop."""
     text = _BBEH_MARK.split(text.strip())[-1].strip().removesuffix(".")
     if len(text) > 1 and text[0] == text[-1] == "$":
         text = text[1:-1]

@@ -17,7 +17,7 @@ def check_readable(reply: str) -> None:
         line = reply.count("\n", 0, error.start) + 1
         raise NotAProgram(f"line {line} contains a lone surrogate, which source code cannot contain") from None
     if size > MAX_SOURCE_BYTES:
-        raise NotAProgram(f"the source has {size:,} bytes; {MAX_SOURCE_BYTES:,} are allowed")
+        raise NotAProgram(f"the source has {size:,} bytes; the limit is {MAX_SOURCE_BYTES:,}")
     if "\0" in reply:
         line = reply.count("\n", 0, reply.index("\0")) + 1
         raise NotAProgram(f"line {line} contains a null byte, which source code cannot contain")

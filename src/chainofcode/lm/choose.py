@@ -33,7 +33,7 @@ def default_model(free_bytes: int | None = None) -> tuple[str, str]:
         host = os.environ.get("OLLAMA_HOST")
         where = f"at {without_login(host)[0]}" if host else "here"
         return f"ollama:{ollama}", f"Ollama is running {where}"
-    return embedded_model("no key and no Ollama: the embedded model", free_bytes)
+    return embedded_model("no API key and no Ollama: the embedded model", free_bytes)
 
 
 def embedded_model(why: str = "the embedded model", free_bytes: int | None = None) -> tuple[str, str]:

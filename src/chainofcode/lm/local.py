@@ -241,7 +241,7 @@ class LocalLM(LM):
 
 
 def _stamp(path: Path) -> str:
-    """Return a text that changes when a file does."""
+    """Return a string that changes when a file does."""
     try:
         about = path.stat()
     except OSError:

@@ -97,7 +97,7 @@ class ReplyStore:
             if file is None:
                 raise
         self._is_read_only = True
-        self._warn_once(f"{self._path} cannot be written: stored replies are used, and none are added")
+        self._warn_once(f"cannot write {self._path}: stored replies are used, but no new ones are added")
         return file
 
     def _open(self) -> sqlite3.Connection:
@@ -171,7 +171,7 @@ class ReplyStore:
 
     def _give_up(self, why: str) -> None:
         self._is_read_only = True
-        self._warn_once(f"no more replies are stored in {self._path}: {why}")
+        self._warn_once(f"new replies are no longer stored in {self._path}: {why}")
 
     def _warn_once(self, text: str) -> None:
         if not self._has_warned:

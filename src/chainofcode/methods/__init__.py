@@ -131,7 +131,7 @@ async def ask(
     - `cache`: keeps the values of models for later runs, such as a `ValueCache`
     - `method`: a name of METHODS, or the result of `compose`
     - `shots`: how many examples the model sees (None: all)
-    - `examples`: your own examples instead: pairs of question and reply, a text of `Question: …` lines and replies,
+    - `examples`: your own examples instead: pairs of question and reply, a string of `Question: …` lines and replies,
       separated by empty lines, or a mapping of prompts (`program`, `cot`, `direct`) to examples
     - `seen`: calls with values, as examples of emulation
     - `value_votes`: how often to request each value; the majority counts
@@ -205,7 +205,7 @@ async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
     result = Result.of([event async for event in ask(question, lm, **given)])
     if wanted is None or not result.is_answered:
         return result
-    return dataclasses.replace(result, answer=wanted.made(result.answer))
+    return dataclasses.replace(result, answer=wanted.convert(result.answer))
 
 
 def solve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:

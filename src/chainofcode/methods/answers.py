@@ -21,7 +21,7 @@ from ..reasons import Reason
 from ..sandbox.frames import Failure
 from ..trace import Answer
 from ..values.codec import Opaque, ValueFormatError, brief, decode, encode
-from .isolated import carried_out, in_thread
+from .isolated import in_thread, run_isolated
 from .plain_schema import NotPlain, PlainSchema
 from .sql import Query
 
@@ -42,7 +42,7 @@ class AnswerType:
     name: str
     words: str  # completes `The answer must be …`
     read: Callable[[Any], Any]
-    made: Callable[[Any], Any] = lambda data: data
+    convert: Callable[[Any], Any] = lambda data: data
     is_text: bool = False  # may have many lines: a block in a reply, and allowed as a literal in a program
 
 
@@ -122,10 +122,10 @@ def _by_type(given: Any) -> AnswerType:
     except (TypeError, RuntimeError) as error:
         raise InputError(f"cannot use {name} as an answer type: {str(error).partition(chr(10))[0]}") from None
 
-    def made(data: Any) -> Any:
+    def convert(data: Any) -> Any:
         return msgspec.convert(data, given, strict=False)
 
-    return _checked(name, schema, made, (msgspec.ValidationError, UnicodeError))  # the latter for a lone surrogate
+    return _checked(name, schema, convert, (msgspec.ValidationError, UnicodeError))  # the latter for a lone surrogate
 
 
 def _is_plain(given: Any) -> bool:
@@ -144,22 +144,22 @@ def _by_model(given: Any) -> AnswerType:
 
 
 def _checked(
-    name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], errors: tuple[type[Exception], ...]
+    name: str, schema: Mapping[str, Any], convert: Callable[[Any], Any], errors: tuple[type[Exception], ...]
 ) -> AnswerType:
-    """Return the type of data that `made` converts without one of these errors."""
+    """Return the type of data for which `convert` raises none of these errors."""
 
     def fit(data: Any) -> Any:
         try:
-            made(data)
+            convert(data)
         except errors as misfit:
             raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
         return data
 
-    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), made)
+    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), convert)
 
 
 def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
-    """Fit a value or the data in its text. Lists and objects in a text are tried before the text, other data after."""
+    """Fit a value or the data in a string: lists and objects are tried before the string itself, other data after."""
     if not isinstance(value, str):
         return fit(value)
     try:
@@ -222,7 +222,7 @@ def _yaml_in(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if len(value) > _MAX_YAML_CHARS:
-        raise Misfit(f"{len(value):,} characters are too many; {_MAX_YAML_CHARS:,} are allowed")
+        raise Misfit(f"{len(value):,} characters are too many; the limit is {_MAX_YAML_CHARS:,}")
     try:
         return read_yaml(unfenced(value))
     except ValueError as error:
@@ -251,7 +251,7 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
 
     def conformed(**more: Any) -> dict[str, Any]:
         job = {"schema": schema, **more}
-        return carried_out("methods.conforming", job, seconds=_MAX_SECONDS, memory=_MAX_MEMORY_BYTES)
+        return run_isolated("methods.conforming", job, seconds=_MAX_SECONDS, memory=_MAX_MEMORY_BYTES)
 
     def fit(value: Any) -> Any:
         data = _json_data(value)

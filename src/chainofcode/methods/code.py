@@ -120,7 +120,7 @@ def programmed(runner: Runner, *, repairs: int = 0, critique: bool = False) -> M
                 read = await inquiry.complete(prompt("critique"), attempt.summary())
                 yield read
                 objection = _objection_in(read.reply)
-            if objection is None or not repairing.may_go_on(answer):
+            if objection is None or not repairing.may_continue(answer):
                 for event in _last_events(answer, fallback):
                     yield event
                 return
@@ -148,7 +148,7 @@ class _Repairing:
         self.program, self.is_stuck, self.may_repeat = written, False, False
         self._tried: set[str] = set()
 
-    def may_go_on(self, answer: Answer) -> bool:
+    def may_continue(self, answer: Answer) -> bool:
         may_repair = not self._has_misfitted if is_misfit(answer) else self._left > 0
         self._left -= 1
         self._has_misfitted = self._has_misfitted or is_misfit(answer)
@@ -174,7 +174,7 @@ class _Repairing:
             yield self.program
             if self.may_repeat or await _code(self.program.reply) not in self._tried:
                 return
-            if not self.may_go_on(answer):
+            if not self.may_continue(answer):
                 self.is_stuck = True
                 return
             turns = (f"{text}\n\n{prompt('again')}\n{objection}",)

@@ -147,8 +147,8 @@ def judged(first: Method, others: Mapping[str, Method]) -> Method:
             if not isinstance(event, Answer) or event.then:
                 yield event
         own = last_answer(seen) or failed(Reason.ERROR, "the method ended without an answer")
-        is_worked_out = own.is_answered and own.source != "reply" and _is_worked_out(seen)
-        if own.reason.is_final or is_worked_out or not inquiry.is_in_words or not _is_choice(own, inquiry):
+        is_computed = own.is_answered and own.source != "reply" and _is_computed(seen)
+        if own.reason.is_final or is_computed or not inquiry.is_in_words or not _is_choice(own, inquiry):
             yield own
             return
         yield stepping(own, "vote")
@@ -183,7 +183,7 @@ def _values(events: Sequence[Event]) -> list[Step]:
     return list({step.call: step for step in last if isinstance(step, Step) and step.by == "lm"}.values())
 
 
-def _is_worked_out(events: Sequence[Event]) -> bool:
+def _is_computed(events: Sequence[Event]) -> bool:
     values = _values(events)
     are_labels = all(isinstance(step.value, (bool, str)) for step in values)
     return not values or (are_labels and len(values) >= _MIN_LABELS)
@@ -296,7 +296,7 @@ def _calls(runs: Iterable[Sequence[Event]]) -> list[Call]:
 
 
 def _key(answer: Answer) -> str:
-    """Return a text that is the same for equal answers: 2.0 is 2, and case does not matter."""
+    """Return a string that is the same for equal answers: 2.0 is 2, and case does not matter."""
     match answer.value:
         case float() as number if number.is_integer():
             return str(int(number))

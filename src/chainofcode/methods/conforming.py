@@ -24,7 +24,7 @@ _REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
 _DATA = ("const", "enum", "default", "examples")
 
 
-class _Unfit(Exception):
+class _UnusableSchema(Exception):
     """A schema that cannot be used, and why."""
 
 
@@ -42,7 +42,7 @@ def _conformed(job: dict[str, Any]) -> dict[str, Any]:
             if "data" not in job:
                 list(checking.iter_errors({}))  # finds references that lead to themselves
                 return {}
-        except _Unfit as error:
+        except _UnusableSchema as error:
             return {"unfit": str(error)}
         except RecursionError:
             return {"unfit": "cannot be used: it refers to itself without end, or is nested too deeply"}
@@ -56,12 +56,12 @@ def _conformed(job: dict[str, Any]) -> dict[str, Any]:
 def _checking(jsonschema: Any, schema: Any) -> Any:
     referencing: Any = importlib.import_module("referencing")
     if not isinstance(schema.get("$schema", ""), str):
-        raise _Unfit("is not a JSON schema: $schema must be a string")
+        raise _UnusableSchema("is not a JSON schema: $schema must be a string")
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise _Unfit(f"is not a JSON schema: {error.message[:300]}") from None
+        raise _UnusableSchema(f"is not a JSON schema: {error.message[:300]}") from None
     _check_references(schema, referencing)
     checked = jsonschema.validators.extend(validator, {"uniqueItems": _unique_items, "multipleOf": _multiple_of})
     registry = referencing.Registry()  # an empty one: the default fetches references
@@ -77,8 +77,10 @@ def _check_references(schema: Any, referencing: Any) -> None:
             resolver.lookup(reference)
         except (referencing.exceptions.Unresolvable, ValueError):
             if reference.startswith("#"):
-                raise _Unfit(f"refers to {reference[:200]!r}, which is not in it") from None
-            raise _Unfit(f"refers to {reference[:200]!r}: nothing is fetched; include it in the schema") from None
+                raise _UnusableSchema(f"refers to {reference[:200]!r}, which is not in it") from None
+            raise _UnusableSchema(
+                f"refers to {reference[:200]!r}: nothing is fetched; include it in the schema"
+            ) from None
 
 
 def _references(part: Any) -> Iterator[str]:
@@ -92,7 +94,7 @@ def _references(part: Any) -> Iterator[str]:
 
 
 def _parts(part: Any) -> list[Any]:
-    """Return the references of an object, as texts, and the parts of an object or a list."""
+    """Return the references of an object, as strings, and the parts of an object or a list."""
     if isinstance(part, list):
         return [inner for inner in part if not isinstance(inner, str)]
     if not isinstance(part, Mapping):

@@ -25,7 +25,7 @@ from ..languages import JAVASCRIPT, PYTHON, Language
 from ..sandbox import File, Sandbox
 from ..sandbox.packages import is_installed
 from .file_inspection import fenced, file_name, listed
-from .isolated import Worker, worked
+from .isolated import Worker, arun_isolated
 
 MAX_BYTES = 100 * 1024**2
 _MAX_FILES = 100  # each is inspected in a process of its own, and described in the prompt
@@ -81,7 +81,7 @@ class Files:
 
 async def inspected(module: str, job: dict[str, Any]) -> dict[str, Any]:
     """Inspect one file in a separate process; a server uses its shared workers instead."""
-    return await worked(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
+    return await arun_isolated(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
 
 
 async def files_of(
@@ -95,7 +95,7 @@ async def files_of(
         return paths
     listed = [os.fspath(path) for path in paths]
     if len(listed) > _MAX_FILES:
-        raise InputError(f"{len(listed):,} files are given; {_MAX_FILES} are allowed (--allow-read grants directories)")
+        raise InputError(f"{len(listed):,} files given; the limit is {_MAX_FILES} (--allow-read grants directories)")
     language = options.language_or(PYTHON)
     kinds = {path: _kind(path) for path in listed}
     if language is JAVASCRIPT:
@@ -137,7 +137,7 @@ def check_file(path: str, max_bytes: int) -> None:
         what = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise InputError(f"cannot read {path}: it is {what}; name a file (--allow-read grants directories)")
     if found.st_size > max_bytes:
-        raise InputError(f"{path} has {found.st_size:,} bytes; {max_bytes:,} are allowed (--allow-read grants more)")
+        raise InputError(f"{path} has {found.st_size:,} bytes; the limit is {max_bytes:,} (--allow-read grants more)")
 
 
 def _is_utf8(text: str) -> bool:

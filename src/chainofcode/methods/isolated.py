@@ -71,7 +71,7 @@ _T = TypeVar("_T")
 
 
 async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
-    """Like `asyncio.to_thread`; cancellation kills the processes that the work started with `carried_out`.
+    """Like `asyncio.to_thread`; cancellation kills the processes that the work started with `run_isolated`.
 
     Waits for its `TURN`, with which a server shares processes between its clients.
     """
@@ -87,7 +87,7 @@ async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.k
             raise
 
 
-def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
+def run_isolated(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
     """Run a job with `main` of a module. Returns its result, or `{"error": why}` if it exceeded a limit."""
     message = _json({**job, "seconds": seconds, "memory": memory})
     with _PROCESSES.get(_Processes()).started(_command(module)) as process:
@@ -104,7 +104,7 @@ def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int
     return result
 
 
-async def worked(
+async def arun_isolated(
     module: str,
     job: dict[str, Any],
     *,
@@ -112,7 +112,7 @@ async def worked(
     memory: int,
     write: Callable[[dict[str, Any]], bytes] | None = None,
 ) -> dict[str, Any]:
-    """Like `carried_out`, in an event loop: `seconds` are real time, and cancellation kills the process."""
+    """Like `run_isolated`, in an event loop: `seconds` are real time, and cancellation kills the process."""
     message = (write or _json)({**job, "seconds": seconds, "memory": memory})
     code, output = await finished(await started(_command(module)), message, seconds)
     if code != 0:

@@ -231,14 +231,14 @@ def sql(query: str, emulator: Answering = None, **given: Unpack[QueryKeywords]) 
 # --- partial results ----------------------------------------------------------------------------------------------
 
 
-class Noting(AroundEmulator):
+class RecordingEmulator(AroundEmulator):
     """Records the values of another emulator, including those that a run did not use because it ended early."""
 
     def __init__(self, emulator: Emulator) -> None:
         super().__init__(emulator)
         self.values: dict[str, Any] = {}  # by call
 
-    def fresh(self) -> Noting:
+    def fresh(self) -> RecordingEmulator:
         return self
 
     async def answer(self, pause: Pause) -> Answered:
@@ -259,9 +259,9 @@ async def known_rows(query: str, values: Mapping[str, Any], sandbox: Sandbox | s
 
 __all__ = [
     "EngineName",
-    "Noting",
     "QueryKeywords",
     "QueryResult",
+    "RecordingEmulator",
     "are_large_tables",
     "asql",
     "execute_query",

@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..sandbox.packages import is_installed
 from ..values.codec import brief, decode
 from .file_inspection import fenced
-from .isolated import carried_out
+from .isolated import run_isolated
 
 MAX_ROWS = 1000
 MAX_SECONDS = 10.0
@@ -68,7 +68,7 @@ class Query:
             "rows": MAX_ROWS,
             "bytes": MAX_BYTES,
         }
-        outcome = carried_out("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+        outcome = run_isolated("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
         if "unreadable" in outcome:
             raise InputError(f"cannot read the database {self._path}: {outcome['unreadable']}")
         return outcome

@@ -13,7 +13,7 @@ from .whole_files import read_stream, read_whole
 if sys.platform == "win32":
     from .windows import (
         OUT_OF_TIME,
-        drop_typed,
+        discard_typed_input,
         end_after,
         environment,
         kill_group,
@@ -27,7 +27,7 @@ if sys.platform == "win32":
 else:
     from .posix import (
         OUT_OF_TIME,
-        drop_typed,
+        discard_typed_input,
         end_after,
         environment,
         kill_group,
@@ -42,7 +42,7 @@ else:
 __all__ = [
     "OUT_OF_TIME",
     "Directory",
-    "drop_typed",
+    "discard_typed_input",
     "end_after",
     "environment",
     "kill_group",

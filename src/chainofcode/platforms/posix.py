@@ -76,7 +76,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def drop_typed(stream: TextIO) -> None:
+def discard_typed_input(stream: TextIO) -> None:
     """Discard what the user has typed so far."""
     termios.tcflush(stream, termios.TCIFLUSH)
 

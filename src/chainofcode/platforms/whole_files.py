@@ -24,7 +24,7 @@ def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 60) -> b
         if not stat.S_ISREG(found.st_mode) or found.st_size == 0:  # the size of files in /proc is 0
             return read_stream(file, silent_seconds if stat.S_ISFIFO(found.st_mode) else None)
         if found.st_size > MAX_FILE_BYTES:
-            raise OSError(errno.EFBIG, f"file too large: {found.st_size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
+            raise OSError(errno.EFBIG, f"file too large: {found.st_size:,} bytes; the limit is {MAX_FILE_BYTES:,}")
         return file.read()
 
 

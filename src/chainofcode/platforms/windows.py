@@ -75,7 +75,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def drop_typed(stream: TextIO) -> None:
+def discard_typed_input(stream: TextIO) -> None:
     """Discard what the user has typed so far."""
     while msvcrt.kbhit():
         msvcrt.getwch()

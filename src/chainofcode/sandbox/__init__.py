@@ -12,7 +12,7 @@ from .container import ENGINES, Container
 from .handle import SandboxStatus
 from .job import MAX_IN_FLIGHT, File, Job, Limits
 from .pool import TIERS, Jail
-from .process import NoWall
+from .process import NoSandbox
 from .remote_sandbox import SCHEMES, RemoteSandbox, open_remote
 from .session import Session
 
@@ -26,7 +26,7 @@ __all__ = [
     "Jail",
     "Job",
     "Limits",
-    "NoWall",
+    "NoSandbox",
     "RemoteSandbox",
     "Sandbox",
     "Session",
@@ -64,7 +64,7 @@ def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
     if engine in ENGINES:
         return Container(engine, image)
     if name == "none":
-        return NoWall()
+        return NoSandbox()
     if name == "auto" or name in TIERS:
         return Jail(TIERS if name == "auto" else name, spares=spares)
     if name.endswith("+"):

@@ -218,7 +218,7 @@ class Reader:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
         if length > self._frame_bytes:
-            raise FrameError(f"a frame of {length:,} bytes; {self._frame_bytes:,} are allowed")
+            raise FrameError(f"a frame of {length:,} bytes; the limit is {self._frame_bytes:,}")
         end = _LENGTH.size + length
         if len(self._buffer) < end:
             return None

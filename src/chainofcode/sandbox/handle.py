@@ -130,7 +130,7 @@ class ZygoteHandle:
                 await asyncio.sleep(0.0005)
         if "tier" not in self._answer:
             self.close()
-            raise SandboxError(no_wall(self._answer["refused"], self._at_least))
+            raise SandboxError(no_tier_message(self._answer["refused"], self._at_least))
 
     def _last_output_line(self) -> str:
         output = os.pread(self._output_fd, 1 << 16, 0).decode(errors="replace").strip().splitlines()
@@ -403,7 +403,7 @@ def _site_directories() -> list[str]:
     return [*inside, os.path.join(sys.base_prefix, "lib", "python3", "dist-packages")]
 
 
-def no_wall(refused: dict[str, str], at_least: str = "") -> str:
+def no_tier_message(refused: dict[str, str], at_least: str = "") -> str:
     """Return the message when no tier can be built: what each tier lacks, and what to do."""
     lines = ["no sandbox can be built on this machine, and programs are not run without one."]
     if len(refused) < len(TIERS):

@@ -118,7 +118,7 @@ def _foreign(paths: Iterable[str]) -> list[str]:
     try:
         return foreign_below([os.path.realpath(path) for path in paths])
     except OSError as error:
-        raise InputError(f"cannot grant for reading: {error.strerror}") from None
+        raise InputError(f"cannot grant files for reading: {error.strerror}") from None
 
 
 def _links(paths: Mapping[str, str]) -> dict[str, str]:

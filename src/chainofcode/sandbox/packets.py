@@ -45,7 +45,7 @@ class SentFile(msgspec.Struct, frozen=True):
 
 
 class GuestOrder(msgspec.Struct, frozen=True):
-    """The first packet of the host: what guest to start. The server lowers the limits to its own."""
+    """The first packet of the host: which guest to start. The server lowers the limits to its own."""
 
     language: str
     limits: Limits

@@ -35,7 +35,7 @@ ENVIRONMENT = {
 }
 
 
-class NoWall:
+class NoSandbox:
     """Starts one process per program, with the rights, files and working directory of this process."""
 
     def __init__(self, python: str = sys.executable) -> None:

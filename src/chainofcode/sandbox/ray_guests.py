@@ -31,7 +31,7 @@ from .handle import SandboxStatus
 from .job import Job
 from .packages import Grant
 from .pipes import Pipes
-from .ray_node import MESSAGE_BYTES, GuestNode, GuestTerms, NodeStatus, Received, StartReply, ready, write_all
+from .ray_node import MESSAGE_BYTES, GuestNode, GuestSettings, NodeStatus, Received, StartReply, ready, write_all
 from .session import Exit, Session, session_of
 
 _CONNECT_SECONDS = 5.0
@@ -94,7 +94,7 @@ class RayGuest:
         id = secrets.token_hex(8)
         try:
             async with asyncio.timeout(_START_SECONDS):
-                reply = await node.start.remote(id, msgspec.msgpack.encode(GuestTerms.of(job)))
+                reply = await node.start.remote(id, msgspec.msgpack.encode(GuestSettings.of(job)))
         except (RayError, TimeoutError):
             node.end.remote(id)
             raise WorkerLostError("a Ray worker was lost before it started the program") from None

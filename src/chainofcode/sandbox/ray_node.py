@@ -28,7 +28,7 @@ _POLL_SECONDS = 10.0  # that a node waits for a guest's next bytes before it rep
 _SILENT_SECONDS = 60.0  # without a poll, after which the host no longer needs the guest
 
 
-class GuestTerms(msgspec.Struct):
+class GuestSettings(msgspec.Struct):
     """The parts of a job that a node needs to start its guest. The program comes with the guest's first frame."""
 
     language: str
@@ -39,7 +39,7 @@ class GuestTerms(msgspec.Struct):
     limits: Limits
 
     @classmethod
-    def of(cls, job: Job) -> GuestTerms:
+    def of(cls, job: Job) -> GuestSettings:
         return cls(
             language=job.language.name,
             packages=tuple(job.packages),
@@ -103,8 +103,8 @@ class GuestNode:
         except SandboxError as error:
             return msgspec.msgpack.encode(NodeStatus(problem=str(error)))
 
-    async def start(self, id: str, terms: bytes) -> bytes:
-        job = msgspec.msgpack.decode(terms, type=GuestTerms).job
+    async def start(self, id: str, settings: bytes) -> bytes:
+        job = msgspec.msgpack.decode(settings, type=GuestSettings).job
         try:
             hosted = self._guests[id] = await HostedGuest.started(self._jail, job)
         except ChainOfCodeError as error:

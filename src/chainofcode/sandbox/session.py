@@ -354,7 +354,10 @@ class Session:
         self._noise = (self._noise + data)[-_NOISE_BYTES:]
         self._noise_bytes += len(data)
         if self._noise_bytes > self._limits.output_bytes:
-            self.end("limit:output", f"the program wrote over {self._limits.output_bytes:,} bytes past its own output")
+            self.end(
+                "limit:output",
+                f"the guest process wrote over {self._limits.output_bytes:,} bytes outside the protocol",
+            )
 
     async def _why_it_ended(self) -> Ended:
         """Find out why the guest stopped sending: a limit of the kernel, a crash, or an exit."""

@@ -34,7 +34,7 @@ _MEMORY_BYTES = 512 << 20
 
 
 class Witness:
-    """Collects in `could` what worked but must not work. `secrets` are paths that are not granted."""
+    """Tries what must fail, and collects in `could` what succeeded. `secrets` are paths that are not granted."""
 
     def __init__(self, wall: Wall, secrets: list[str]) -> None:
         self._wall, self._secrets = wall, secrets

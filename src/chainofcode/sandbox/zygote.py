@@ -105,7 +105,7 @@ def _become_zygote(
         if os.getppid() != keeper:
             os._exit(0)
         if wall.has_namespaces:
-            _go_on_in_child(control, write_end)
+            _continue_in_child(control, write_end)
         wall.settle()
         zygote = _ZygoteServer(control, wall, plan["language"] if plan["is_kept"] else "")
         _preload(plan, tier)
@@ -135,7 +135,7 @@ def _reason(error: BaseException) -> str:
     return str(error.strerror) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def _go_on_in_child(control: _socket.socket, write_end: int) -> None:
+def _continue_in_child(control: _socket.socket, write_end: int) -> None:
     """Continue as the first process of a pid namespace: when it dies, all processes in the namespace die."""
     alive, dead = os.pipe()
     child = os.fork()

@@ -157,7 +157,7 @@ class TokenFile:
             raise
 
     def _give_to_server(self, descriptor: int) -> None:
-        """Let the server read what root wrote."""
+        """Make the owner of the directory the owner of a file that root wrote, so that the server can read it."""
         if os.geteuid() == 0:
             owner = self._directory.stat()
             os.fchown(descriptor, owner.st_uid, owner.st_gid)

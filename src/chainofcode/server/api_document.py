@@ -162,12 +162,12 @@ def _run_paths() -> Schema:
     paths: Schema = {
         run_path: {
             "get": _operation("Get a run", _json("Run")),
-            "delete": _operation("Remove a run", removed, refusals=(409,)),
+            "delete": _operation("Delete a run", removed, refusals=(409,)),
         },
         f"{run_path}/events": {"get": follow},
         f"{run_path}/trace": {"get": _operation("Get the trace of a run", _raw("application/x-ndjson", "JSON lines"))},
         f"{run_path}/page": {
-            "get": _operation("Get a run as one HTML file", _raw("text/html", "a page"), refusals=(409, 422))
+            "get": _operation("Get a run as one HTML file", _raw("text/html", "an HTML page"), refusals=(409, 422))
         },
         f"{run_path}/cancel": {"post": _operation("Cancel a run", _json("Begun"))},
         f"{run_path}/resume": {"post": resume},
@@ -177,7 +177,7 @@ def _run_paths() -> Schema:
         },
         f"{run_path}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409, 422))},
         f"{run_path}/artifacts/{{sha256}}": {
-            "get": _operation("Get a file that the program wrote", _raw("*/*", "the bytes"))
+            "get": _operation("Get a file that the program wrote", _raw("*/*", "the content of the file"))
         },
     }
     for path, operations in paths.items():

@@ -17,7 +17,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "model": "one of the server's models; null: the first one",
         "files": _FILES,
         "question": "the question",
-        "method": "how to answer it",
+        "method": "the method that answers it",
         "program": "must be absent",
         "ask_me": _ASK_ME,
         "values": "must be absent or empty",
@@ -90,7 +90,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Respond": {
         **_OPENAI,
-        "input": "a text, or a conversation",
+        "input": "text, or a conversation",
         "instructions": "a system message",
         "previous_response_id": "not supported: send earlier messages again",
         "text": "the format of the answer: text, json_object, or json_schema with a schema for the answer",

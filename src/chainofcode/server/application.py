@@ -150,7 +150,7 @@ class Application:
             try:
                 await self._access.refresh()
             except InputError as error:  # the tokens stay as they were
-                self.log.write("tokens not read", why=str(error))
+                self.log.write("tokens not refreshed", why=str(error))
 
     async def _flush(self) -> None:
         while True:
@@ -162,9 +162,9 @@ class Application:
             await self._ledger.flush()
             await self.runs.flush()
         except StorageError as error:  # the next flush tries again
-            self.log.write("not kept", why=error.message)
+            self.log.write("changes not saved", why=error.message)
         except Exception as error:  # the loop must go on
-            self.log.write("not kept", {"error": str(error)}, error_type=type(error).__name__)
+            self.log.write("changes not saved", {"error": str(error)}, error_type=type(error).__name__)
 
     async def _remove(self, keep_seconds: float) -> None:
         """Remove old runs from time to time."""
@@ -172,17 +172,17 @@ class Application:
             try:
                 count = await self._store.remove_before(time.time() - keep_seconds)
                 if count:
-                    self.log.write("removed", runs=count)
+                    self.log.write("runs removed", runs=count)
             except StorageError as error:
-                self.log.write("nothing removed", why=error.message)
+                self.log.write("removal failed", why=error.message)
             except Exception as error:  # the loop must go on
-                self.log.write("nothing removed", {"error": str(error)}, error_type=type(error).__name__)
+                self.log.write("removal failed", {"error": str(error)}, error_type=type(error).__name__)
             await asyncio.sleep(min(_REMOVE_SECONDS, keep_seconds))
 
 
 def _mcp_endpoint(intake: Intake, log: ServerLog) -> McpEndpoint | None:
     if not intake.has_mcp:
-        log.write("no mcp", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
+        log.write("mcp unavailable", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
         return None
     from .mcp.hosted import McpEndpoint
 

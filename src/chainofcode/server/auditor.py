@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..audit import afollow, averify, check_chain, given_of, verify_data, why_data
+from ..audit import afollow, averify, check_chain, recorded_options, verify_data, why_data
 from ..errors import ChainOfCodeError, InputError, SandboxError, TraceError
 from ..methods.job_process import carry_out
 from ..platforms import end_after
@@ -76,7 +76,7 @@ def _trace(job: dict[str, Any], lines: list[bytes]) -> Trace:
 
 def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
     """A trace from any source, with its limits capped at `limits`. Raises InputError if its program had grants."""
-    given = given_of(trace)
+    given = recorded_options(trace)
     grants = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
     for name, value in {**grants, "scratch": given.scratch and not scratch}.items():
         if value:

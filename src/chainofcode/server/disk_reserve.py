@@ -11,7 +11,7 @@ _DISK_SHARE = 8  # on a small disk, an eighth of it
 
 
 class DiskReserve:
-    """A file of fixed size whose content does not matter."""
+    """A file that reserves disk space; its content does not matter."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -187,7 +187,7 @@ class RequestGuard:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
         content = {"error": str(error)}
-        self._log.write("request broke", content, route=route_of(scope), error_type=type(error).__name__, where=where)
+        self._log.write("request error", content, route=route_of(scope), error_type=type(error).__name__, where=where)
 
 
 class _HeaderSender:

@@ -80,7 +80,7 @@ class GuestServer:
             body = {"error": {"code": refusal.kind, "message": refusal.message}}
             writer.write(_response(refusal.status, msgspec.json.encode(body)))
         except (PacketError, EOFError, OSError, asyncio.LimitOverrunError) as error:
-            self.log.write("lost", error=str(error)[:200] or type(error).__name__)
+            self.log.write("connection failed", error=str(error)[:200] or type(error).__name__)
         finally:
             self._clients.discard(task)
             writer.close()

@@ -1,4 +1,4 @@
-"""Patterns of texts in requests, for the OpenAPI document and for checks.
+"""Patterns of strings in requests, for the OpenAPI document and for checks.
 
 Each pattern matches the whole text, in the syntax that Python and JSON Schema share.
 """
@@ -10,7 +10,7 @@ import keyword
 import re
 from typing import Any
 
-# Characters that count as a space in some language: a text of nothing else is empty.
+# Characters that count as a space in some language: a string of nothing else is empty.
 _SPACES = r"\s\u001c-\u001f\u0085\u180e\ufeff"
 _ANY = r"[\s\S]*"
 SAYS_SOMETHING = rf"{_ANY}[^{_SPACES}]{_ANY}"
@@ -69,7 +69,7 @@ def is_variable(name: str) -> bool:
 
 
 def text_of(pattern: str, **more: Any) -> dict[str, Any]:
-    """The schema of a text that matches a pattern."""
+    """The schema of a string that matches a pattern."""
     return {"type": "string", "pattern": f"^({pattern})$", **more}
 
 

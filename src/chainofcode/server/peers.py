@@ -210,6 +210,6 @@ class Peers:
 
     def _log_unread(self, error: Exception) -> None:
         if isinstance(error, StorageError):
-            self._log.write("queue not read", why=error.message)
+            self._log.write("queue unavailable", why=error.message)
         else:
-            self._log.write("queue not read", {"error": str(error)}, error_type=type(error).__name__)
+            self._log.write("queue unavailable", {"error": str(error)}, error_type=type(error).__name__)

@@ -174,7 +174,7 @@ class Responses:
         return EventStream(_whole(response), headers) if body.stream else answered(response, headers=headers)
 
     async def _events(self, run: RunRecord, model: str, form: str | None) -> AsyncGenerator[bytes, None]:
-        sent = _Sent()
+        sent = _ResponseEvents()
         for part in sent.begun(_response(run, model)):
             yield part
         async with contextlib.aclosing(self._intake.runs.follow(run)) as batches:
@@ -187,12 +187,12 @@ class Responses:
 
 async def _whole(response: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     """A complete response, as a stream."""
-    sent = _Sent()
+    sent = _ResponseEvents()
     for part in itertools.chain(sent.begun({**response, "status": "in_progress", "output": []}), sent.ended(response)):
         yield part
 
 
-class _Sent:
+class _ResponseEvents:
     """The numbered events of one streamed response."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def answer_text(self) -> str:
         if (self.value is msgspec.UNSET) == (self.text is None):
-            raise invalid("an answer must have either a value or a text")
+            raise invalid("an answer must have either `value` or `text`")
         answer_text = self.text if self.text is not None else msgspec.json.encode({"value": self.value}).decode()
         if len(answer_text) > patterns.MAX_ANSWER_CHARS:
             raise invalid(f"an answer can have at most {patterns.MAX_ANSWER_CHARS:,} characters")

@@ -180,7 +180,7 @@ class Runs:
         except Refusal as error:  # what it needs could not be read, or nothing can be written
             state, run.error = active.state_if_refused, {"type": error.kind, "message": error.message}
         except Exception as error:  # one run: the others continue
-            self._log.write("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
+            self._log.write("run error", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "internal error; see the server's log"}
         active.is_ending = True
         run.seconds = round((run.seconds or 0.0) + time.monotonic() - started, 6)
@@ -282,18 +282,18 @@ class Runs:
         except TakenOver as error:
             if active.file is not None:
                 active.file.close()
-            self._log.write("run left", run=run.id, why=error.message)
+            self._log.write("run taken over", run=run.id, why=error.message)
             run.state = state
         except Exception as error:  # followers are woken in any case
             if active.file is not None:
                 active.file.close()
-            self._log.write("run not kept", run=run.id, error_type=type(error).__name__)
+            self._log.write("run not saved", run=run.id, error_type=type(error).__name__)
             run.state, run.error = "failed", {"type": "storage", "message": "the run could not be stored"}
             self._unsaved[run.id] = run
         self._metrics.add("coc_runs_total", method=run.method, state=run.state)
         self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
         content = {"question": run.question, "answer": run.answer}
-        self._log.write("run over", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
+        self._log.write("run ended", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
         self._active.pop(run.id, None)
         if self.peers is not None:
             self.peers.release(run.id)

@@ -184,9 +184,9 @@ class SharedQueue(Protocol):
         """The unfinished runs that belong to this server, and whether each is to be cancelled."""
 
     def listen(self, notified: Callable[[str, str], None]) -> None:
-        """Send heartbeats, take over the runs of dead servers, and call `heard` in a thread.
+        """Send heartbeats, take over the runs of dead servers, and call `notified` in a thread.
 
-        `heard` gets `queued`, `held`, or `changed` with the id of a run. The id is empty if changes may have been
+        `notified` gets `queued`, `held`, or `changed` with the id of a run. The id is empty if changes may have been
         missed.
         """
 

@@ -18,7 +18,7 @@ import msgspec
 
 from ..errors import InputError
 from ..methods.input_files import INSPECTION_BYTES, INSPECTION_SECONDS
-from ..methods.isolated import TURN, Worker, ended, finished, started, why_ended, worked
+from ..methods.isolated import TURN, Worker, arun_isolated, ended, finished, started, why_ended
 from ..sandbox.container import ENGINES
 from ..trace import as_json
 from .fair_share import FairSlots
@@ -118,13 +118,15 @@ class Workers:
             return
         async with self._slots.taken(owner):
             job = {"values": values}
-            reply = await worked("methods.decoding", job, seconds=_DECODE_SECONDS, memory=_DECODE_BYTES, write=as_json)
+            reply = await arun_isolated(
+                "methods.decoding", job, seconds=_DECODE_SECONDS, memory=_DECODE_BYTES, write=as_json
+            )
         if why := reply.get("invalid") or reply.get("error"):
             raise InputError(f"inputs or values: {why}")
 
     async def _inspected(self, owner: str, module: str, job: dict[str, Any]) -> dict[str, Any]:
         async with self._slots.taken(owner):
-            return await worked(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
+            return await arun_isolated(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
 
 
 __all__ = ["AUDIT_SECONDS", "Workers"]

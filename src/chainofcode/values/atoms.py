@@ -19,7 +19,9 @@ from types import (
 
 from .records import Record
 
-EXACT: frozenset[type] = frozenset([str, int, bool, type(None)])  # equal values of one of these types have equal texts
+EXACT: frozenset[type] = frozenset(
+    [str, int, bool, type(None)]
+)  # equal values of one of these types have the same text
 PLAIN = EXACT | {float}
 SCALARS = PLAIN | {complex, bytes}
 MOMENTS = frozenset([datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone])

@@ -45,7 +45,7 @@ class Column:
         self._count = 0
         self._least: Any = None
         self._most: Any = None
-        self._some: list[str] = []  # the first few distinct texts
+        self._some: list[str] = []  # the first few distinct strings
 
     def add(self, cell: str) -> None:
         text = cell.strip()
@@ -76,7 +76,7 @@ class Column:
         return _VALUE_OF[kind](text) if text else None
 
     def description(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Return the type and the range, or some texts, for people and models. `names` replaces type names."""
+        """Return the type with the range, or with some examples, for people and models. `names` replaces type names."""
         kind = names.get(self.kind, self.kind)
         if self.kind == "str":
             shown = [repr(text) for text in self._some[:_MAX_SHOWN] if len(text) <= _MAX_SHOWN_CHARS]

@@ -1,7 +1,7 @@
 """Detects keys with colliding hashes, which make a dict or set slow. Standard library only.
 
 CPython places a key by the low bits of its hash. After a collision, it tries a sequence of places that depends on the
-whole hash. On the host, hashes of texts are randomised; those of numbers, tuples and dates are not, so an attacker can
+whole hash. On the host, hashes of strings are randomised; those of numbers, tuples and dates are not. An attacker can
 choose keys whose sequences collide: a dict of n such keys takes n² steps, in one uninterruptible call.
 """
 

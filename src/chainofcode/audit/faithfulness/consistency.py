@@ -33,12 +33,12 @@ _MAX_LINE_CHARS = 100_000  # the guest keeps that much of an unfinished line
 _MAX_SHOWN = 60
 
 
-async def other_than_shown(found: Provenance, sandbox: Sandbox) -> str:
+async def mismatch_with_last_step(found: Provenance, sandbox: Sandbox) -> str:
     """Return what the last step shows, if the answer differs from it; otherwise empty.
 
     No step shows the value of the last expression: the program is run again with that value assigned to `answer`.
     """
-    shown, program = _other_than_shown(found.trace), found.run.program
+    shown, program = _mismatch_with_last_step(found.trace), found.run.program
     if shown or found.trace.answer is None or found.trace.answer.source != "expression" or program.language != "python":
         return shown
     match nodes_of(program.source)[:1]:
@@ -46,11 +46,11 @@ async def other_than_shown(found: Provenance, sandbox: Sandbox) -> str:
             tree.body[-1] = ast.copy_location(ast.Assign([ast.Name("answer", ast.Store())], value), last)
             source = ast.unparse(ast.fix_missing_locations(tree))
             with contextlib.suppress(ChainOfCodeError):
-                return _other_than_shown((await areplay(found.trace, program=source, sandbox=sandbox)).trace)
+                return _mismatch_with_last_step((await areplay(found.trace, program=source, sandbox=sandbox)).trace)
     return ""
 
 
-def _other_than_shown(trace: Trace) -> str:
+def _mismatch_with_last_step(trace: Trace) -> str:
     """Return what the last step that sets or prints the answer shows, if that is not the answer.
 
     Also empty if the steps do not show it: later ones are missing because there were too many, or the value is not a
@@ -107,7 +107,7 @@ def _shows(text: str, answer: Answer) -> bool:
 
 
 def _is_text_of(text: str, value: Any) -> bool | None:
-    """Whether a text is the text of a value; None if it is not a literal, or abbreviated."""
+    """Whether a string is the text of a value; None if it is not a literal, or abbreviated."""
     if text == brief(value):
         return True
     literal = _literal(text)
@@ -122,7 +122,7 @@ def _literal(text: str) -> Any:
         return _NO_LITERAL
 
 
-async def other_than_made(answer: Answer, replayed: Answer | None) -> str:
+async def mismatch_with_type(answer: Answer, replayed: Answer | None) -> str:
     """Return what a typed answer should be, if it differs; otherwise empty.
 
     `replayed` is the answer of the replayed program; without one, the stated text is converted. Types that the trace
@@ -134,7 +134,7 @@ async def other_than_made(answer: Answer, replayed: Answer | None) -> str:
         return ""
     made = await fitted(msgspec.structs.replace(own, type="", said=""), wanted)
     is_same = made.text == answer.text and as_json(made.value) == as_json(answer.value)
-    return "" if is_same else made.text or "no such answer"
+    return "" if is_same else made.text or "invalid"
 
 
 def _type_of(answer: Answer) -> AnswerType | None:
@@ -147,6 +147,6 @@ def _type_of(answer: Answer) -> AnswerType | None:
 
 
 def _read(text: str) -> Answer | None:
-    """Return the answer that a model stated as a text."""
+    """Return the answer that a model stated, as text."""
     value = _literal(text)
     return Answer(Reason.ANSWERED, value, text, "reply") if isinstance(value, str) else None

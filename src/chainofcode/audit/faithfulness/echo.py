@@ -37,7 +37,7 @@ class WholeQuestion:
 
 
 async def is_echoed(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
-    """Whether the answer copies a part of a value given for the whole question, for any such value.
+    """Whether the answer is copied from the value of a call that passed on the whole question.
 
     Re-runs the program with other values of the same shape: a copied answer then comes from the same place.
     """
@@ -63,12 +63,12 @@ async def is_echoed(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
 
 
 def shown_words(text: str) -> list[str]:
-    """Return the words of a text, which may be a literal with escaped line breaks."""
+    """Return the words of a string, which may be a literal with escaped line breaks."""
     return words_of(re.sub(r"\\[nrt]", " ", text[:_MAX_CHARS]))
 
 
 def _key(text: str) -> str:
-    """Return a text without case, spaces, quotes and brackets, for comparison."""
+    """Return a string without case, spaces, quotes and brackets, for comparison."""
     return "".join(shown_words(text))
 
 
@@ -77,13 +77,13 @@ def _has(value: Any, key: str) -> bool:
 
 
 def _where(values: Mapping[str, Any], key: str) -> set[tuple[str, int]]:
-    """Return the places in the values where a text occurs."""
+    """Return the places in the values where a string occurs."""
     parts = ((call, place, part) for call, value in values.items() for place, part in enumerate(_parts(value)))
     return {(call, place) for call, place, part in parts if key and _key(part) == key}
 
 
 def _parts(value: Any) -> Iterator[str]:
-    """Yield the parts of a value in order: numbers, texts, the words of texts, and dict keys."""
+    """Yield the parts of a value in order: numbers, strings, the words of strings, and dict keys."""
     match value:
         case bool() | None:
             return
@@ -100,7 +100,7 @@ def _parts(value: Any) -> Iterator[str]:
 
 
 class _Others:
-    """Makes other values of the same shape: all numbers are replaced, and the texts that are the answer."""
+    """Makes other values of the same shape: all numbers are replaced, and the strings that are the answer."""
 
     def __init__(self, answer: str, label: str | None, is_rising: bool) -> None:
         self._answer, self._label = answer, label
@@ -116,7 +116,7 @@ class _Others:
                 return self._label or self._sentinel()
             case str():
                 return _TOKEN.sub(lambda token: self._token(token[0]), value)
-            case dict():  # its values and, where none of them is the answer, the keys that are texts
+            case dict():  # its values and, where none of them is the answer, the keys that are strings
                 is_key = not any(_has(part, self._answer) for part in value.values())
                 keys = {key: self.instead_of(key) if is_key and isinstance(key, str) else key for key in value}
                 return {keys[key]: self.instead_of(part) for key, part in value.items()}

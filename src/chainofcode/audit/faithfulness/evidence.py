@@ -14,7 +14,7 @@ from ...trace import Step, Trace
 from ..provenance.followed import Provenance
 from ..replay.changes import Changes
 from ..replay.rerun import areplay
-from .flips import another, worlds_of
+from .flips import joint_changes, other_value
 from .mutations import Mutation, function_of, value_of
 from .operands import operands_of
 
@@ -122,23 +122,23 @@ async def do_data_matter(reruns: Reruns, trace: Trace, found: Provenance) -> Mat
         for question in OTHER_QUESTIONS:
             if await reruns.changes(question=question):
                 return "yes"
-    worlds = _data_changes(trace, found)
+    all_changes = _data_changes(trace, found)
     failed = reruns.failed
-    for place, changes in enumerate(worlds):
+    for place, changes in enumerate(all_changes):
         if not reruns.has_time:
             return "unknown"
         if await reruns.changes(changes=changes):
             return "yes"
-        if 2 * (reruns.failed - failed) > place + 1 == len(worlds):  # most of them failed
+        if 2 * (reruns.failed - failed) > place + 1 == len(all_changes):  # most of them failed
             return "unknown"
     return "no" if reruns.kept or not reruns.failed else "unknown"
 
 
 def _data_changes(trace: Trace, found: Provenance) -> Sequence[Changes]:
-    inputs = {name: another(value) for name, value in trace.inputs.items() if name in found.slice.inputs}
+    inputs = {name: other_value(value) for name, value in trace.inputs.items() if name in found.slice.inputs}
     changes = [Changes(inputs=inputs)] if inputs else []
-    for world in worlds_of(found.run.program, found.values):
-        others = {step.call: other for step, other in world}
+    for joint in joint_changes(found.run.program, found.values):
+        others = {step.call: other for step, other in joint}
         changes.append(Changes(steps={step.number: others[step.call] for step in found.values if step.call in others}))
     return changes
 

@@ -84,8 +84,8 @@ async def are_moot(trace: Trace, program: Program, values: Sequence[Step], sandb
     False if that is unknown: if the program then makes a call without a recorded value.
     """
     ends = time.monotonic() + seconds
-    for world in worlds_of(program, values):
-        if time.monotonic() > ends or (await _try(trace, world, sandbox))[0] != "keeps":
+    for changes in joint_changes(program, values):
+        if time.monotonic() > ends or (await _try(trace, changes, sandbox))[0] != "keeps":
             return False
     return True
 
@@ -107,9 +107,9 @@ async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbo
     return "keeps" if now.text == recorded else "changes", now.text
 
 
-def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
+def joint_changes(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
     """Yield changes of all values at once: each to another value, all to an extreme or the middle, all to equal values,
-    all mirrored, and all to a text that the program contains.
+    all mirrored, and all to a string that the program contains.
     """
     each = {step.call: other for step, other in _others(program, values)}
     known = {step.call: (step, value_of(step)) for step in values if step.call in each}
@@ -125,9 +125,9 @@ def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[S
         *(lambda step, value, text=text: text if isinstance(value, str) else value for text in texts),
     ]
     for way in ways:
-        world = [(step, way(step, value), value) for step, value in known.values()]
-        if any(other != value for _, other, value in world):
-            yield [(step, other) for step, other, _ in world]
+        changed = [(step, way(step, value), value) for step, value in known.values()]
+        if any(other != value for _, other, value in changed):
+            yield [(step, other) for step, other, _ in changed]
 
 
 def _is_number(value: Any) -> bool:
@@ -146,7 +146,7 @@ def _at(value: Any, end: int) -> Any:
             return "something else" if end > 0 else ""
         case list():
             return [*value, *value] if end > 0 else []
-    return another(value)
+    return other_value(value)
 
 
 def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
@@ -161,20 +161,20 @@ def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
         if step.error is None and step.call not in found:
             value = value_of(step)
             likeliest = step.confidence.alternatives if step.confidence is not None else ()
-            other = another(value, [*likeliest, *_labels(program, step), *recorded[function_of(step)]])
+            other = other_value(value, [*likeliest, *_labels(program, step), *recorded[function_of(step)]])
             if other != value or type(other) is not type(value):
                 found[step.call or ""] = (step, other)
     return list(found.values())
 
 
-def another(value: Any, known: Sequence[Any] = ()) -> Any:
+def other_value(value: Any, known: Sequence[Any] = ()) -> Any:
     """Return another value of the same kind; `known` are plausible ones."""
     for candidate in known:
         if type(candidate) is type(value) and candidate != value:
             return candidate
     if isinstance(value, dict) and value:
         last = list(value)[-1]
-        return {**value, last: another(value[last])}
+        return {**value, last: other_value(value[last])}
     if isinstance(value, str) and value:
         return f"not {value}"
     return first_other(value)

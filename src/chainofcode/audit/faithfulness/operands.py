@@ -15,14 +15,14 @@ from typing import Any
 
 from ...languages.python.compiler.computation import (
     CHOOSES,
-    HANDS_ON,
+    PASSES_ON,
     STATES,
     WORKS,
-    decides,
-    does,
+    condition_work,
+    expression_work,
     is_fixed,
+    statement_work,
     takes_out,
-    works,
 )
 from ...languages.python.compiler.library import BUILDERS
 from ...languages.python.compiler.statements import statements
@@ -115,7 +115,7 @@ class _Operands:
                 yield Operand(number, self._replacing([call], ["None"]), may_fail=True)
 
     def _mutations(self, statement: ast.stmt, number: int) -> Iterator[Iterable[Mutation]]:
-        weight = self._works[number] if number < len(self._works) else HANDS_ON
+        weight = self._works[number] if number < len(self._works) else PASSES_ON
         operations = _Operations(self._names, statement, weight)
         heads = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
         own = _literals_in(heads)
@@ -231,7 +231,7 @@ class _Operations(ast.NodeVisitor):
                 keys = [target.slice for target in targets if isinstance(target, ast.Subscript)]
                 keys = [key for key in keys if not is_fixed(key)]
                 self._parts(keys, True)
-                is_moved = weight == WORKS and does(value, self._names.functions) < WORKS
+                is_moved = weight == WORKS and expression_work(value, self._names.functions) < WORKS
                 self._parts([value], is_moved and not keys)
             case ast.Match(subject=subject):
                 self._parts([subject], True)
@@ -240,7 +240,7 @@ class _Operations(ast.NodeVisitor):
 
     def _test(self, test: ast.expr) -> None:
         """Visit a condition. One on a loop variable is a search, and so an operation."""
-        weight = decides(test, self._names.functions)
+        weight = condition_work(test, self._names.functions)
         is_search = weight == CHOOSES and bool(_names_in(test) & self._names.loop)
         if weight > CHOOSES or is_search:
             self._parts([test], is_search)
@@ -270,14 +270,14 @@ class _Operations(ast.NodeVisitor):
             self._parts(operands, self._is_operand or is_work)
 
     def _combination(self, node: ast.expr) -> None:
-        weight = does(node, self._names.functions)
+        weight = expression_work(node, self._names.functions)
         if weight > STATES or not _names_in(node):  # otherwise the values of its variables make no difference
             self._operation(node, weight == WORKS, ast.iter_child_nodes(node))
 
     visit_BinOp = visit_BoolOp = visit_Compare = visit_UnaryOp = _combination
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        if does(node, self._names.functions) <= STATES:
+        if expression_work(node, self._names.functions) <= STATES:
             return
         if self._is_operand:  # part of an operation: its condition counts, too
             self._parts([node.test], True)
@@ -297,8 +297,8 @@ class _Operations(ast.NodeVisitor):
             self._parts(operands, False)
         else:
             is_moving = called_name(node) in BUILDERS and any(map(takes_out, node.args))
-            works_alone = is_moving or does(_called_alone(node), self._names.functions) == WORKS
-            self._operation(node, works_alone and does(node, self._names.functions) == WORKS, operands)
+            works_alone = is_moving or expression_work(_called_alone(node), self._names.functions) == WORKS
+            self._operation(node, works_alone and expression_work(node, self._names.functions) == WORKS, operands)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         is_cut = isinstance(node.slice, ast.Slice) and not is_fixed(node.slice)
@@ -316,7 +316,7 @@ class _Operations(ast.NodeVisitor):
         self._enclosing = before
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
-        is_work = does(node, self._names.functions) == WORKS
+        is_work = expression_work(node, self._names.functions) == WORKS
         self._operation(node, is_work, [each.iter for each in node.generators])
         before = self._enclosing
         self._enclosing |= {name for each in node.generators for name in _names_in(each.target)}
@@ -371,7 +371,9 @@ def _set_by(node: ast.AST) -> Iterator[str]:
 def _computed_in(nodes: Sequence[ast.AST], functions: Collection[str]) -> Iterator[str]:
     """Yield the names that are set to more than a literal somewhere."""
     stating = [
-        node for node in nodes if isinstance(node, (ast.Assign, ast.AnnAssign)) and works(node, functions) == STATES
+        node
+        for node in nodes
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and statement_work(node, functions) == STATES
     ]
     stated = {id(node) for statement in stating for node in ast.iter_child_nodes(statement)}
     for node in nodes:
@@ -389,7 +391,7 @@ def _called_alone(call: ast.Call) -> ast.Call:
     return ast.Call(function, [ast.Name("x", ast.Load()) for _ in call.args], [])
 
 
-# --- texts --------------------------------------------------------------------------------------------------------
+# --- source text ----------------------------------------------------------------------------------------------------
 
 
 def _literals_in(parts: Iterable[ast.AST]) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _MAX_CHARS = 200_000
-_MOST_WORDS = 0.6  # share of the words of a text
+_MOST_WORDS = 0.6  # share of the words of a string
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:,\d{3})+|\d+(?:\.\d+)?")
 _NAMED: tuple[tuple[str, tuple[float, ...]], ...] = (
@@ -43,7 +43,7 @@ class QuestionData:
         self.numbers |= {NUMBER_WORDS[word] for word in self._words if word in NUMBER_WORDS}
 
     def has(self, value: object) -> bool:
-        """Whether a literal is in the question or the inputs: a number by value, a text by words (or plurals)."""
+        """Whether a literal is in the question or the inputs: a number by value, a string by words (or plurals)."""
         match value:
             case bool():
                 return True  # a truth value has many wordings
@@ -72,7 +72,7 @@ class QuestionData:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """Yield the texts and numbers in a value."""
+    """Yield the strings and numbers in a value."""
     match value:
         case dict():
             for key, part in value.items():

@@ -39,7 +39,7 @@ class Sampling(Emulator):
 
     def __init__(self, recorded: Emulator, lm: LM, calls: Collection[str], times: int) -> None:
         self._recorded, self._calls = recorded, calls
-        self._asking = [Asking(_Warm(lm)) for _ in range(times)]
+        self._asking = [Asking(_SamplingLM(lm)) for _ in range(times)]
         self.sampled: dict[str, Sampled] = {}
         self.calls: list[Call] = []
 
@@ -59,7 +59,7 @@ class Sampling(Emulator):
         return answered
 
 
-class _Warm(Around):
+class _SamplingLM(Around):
     """A model that is sampled at a temperature above 0."""
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:

@@ -235,7 +235,7 @@ def _others(value: Any, *, is_same_length: bool) -> list[Any]:
 
 
 def _in_place_of(literal: Any, old: Any, new: Any) -> Any:
-    """Return a literal with one datum replaced by another: the value itself, or its occurrences in a text."""
+    """Return a literal with one datum replaced by another: the value itself, or its occurrences in a string."""
     if type(literal) is type(old) and literal == old:
         return new
     if isinstance(literal, str):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...languages.python.compiler.computation import CHOOSES, HANDS_ON, PREPARES, WORKS
+from ...languages.python.compiler.computation import CHOOSES, PASSES_ON, PREPARES, WORKS
 from ...render import count, cut, how_sure, plain, shown
 from ...sandbox.frames import LineageNode
 from ...trace import Call
@@ -122,7 +122,7 @@ def _short(text: str) -> str:
 def origin_of(found: Provenance, question: str | None) -> Origin:
     if found.run.answer is None or not found.run.answer.is_answered:
         return "none"
-    most = max((_works(found, statement) for statement in core_statements(found)), default=HANDS_ON)
+    most = max((_works(found, statement) for statement in core_statements(found)), default=PASSES_ON)
     if any(found.lineage.nodes[index].values for index in found.slice.core):
         calls = {step.call: step for step in found.values}
         is_worked_out = most >= CHOOSES
@@ -194,7 +194,7 @@ def looked_up_keys(found: Provenance, question: str | None) -> set[str | int]:
 
 def _works(found: Provenance, statement: int) -> int:
     works = found.lineage.works
-    return works[statement] if 0 <= statement < len(works) else HANDS_ON
+    return works[statement] if 0 <= statement < len(works) else PASSES_ON
 
 
 def flags_of(found: Provenance, origin: Origin, shown: str) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def _left_out(found: Provenance) -> list[str]:
     flags = [f"ignored: {idle} had no effect on the answer"] if idle else []
     core = {step.number for index in found.slice.core for step in found.steps.get(index, ())}
     other = [step for step in found.trace.steps if "answer" in step.delta and step.number not in core]
-    lost = [step for step in other if _works(found, step.statement) >= HANDS_ON]
+    lost = [step for step in other if _works(found, step.statement) >= PASSES_ON]
     if lost:
         flags.append(f"overwritten: line {lost[-1].line} had computed an answer")
     return flags

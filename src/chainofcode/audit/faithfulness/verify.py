@@ -20,9 +20,9 @@ from ...trace import Trace
 from ...values.codec import encode
 from ..provenance.followed import Provenance, afollow
 from ..replay.integrity import Chain
-from ..replay.recorded import Recorded, given_of, runs_of
+from ..replay.recorded import Recorded, recorded_options, runs_of
 from ..replay.rerun import areplay
-from .consistency import other_than_made, other_than_shown
+from .consistency import mismatch_with_last_step, mismatch_with_type
 from .echo import is_echoed
 from .evidence import Reruns, do_data_matter, does_work_matter
 from .flips import Flip, are_moot, flips_of
@@ -60,7 +60,7 @@ async def averify(
     async with opened(sandbox) as place:
         verdict = await _stated(trace, place)
         if verdict is None:
-            verdict = await _worked_out(trace, place, flips)
+            verdict = await _computed_verdict(trace, place, flips)
             if lm is not None and samples > 0 and verdict.provenance is not None:
                 verdict = await _sampled(verdict, verdict.provenance, lm, samples, place)
     verdict = replace(verdict, flags=(*verdict.flags, *await _mistyped(trace, verdict)))
@@ -77,8 +77,8 @@ async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
     answer, found = trace.answer, verdict.provenance
     if answer is None or not answer.is_answered or verdict.difference is not None:
         return []
-    should = await other_than_made(answer, found.trace.answer if found is not None else None)
-    original = (answer.said or "what was given")[:60]
+    should = await mismatch_with_type(answer, found.trace.answer if found is not None else None)
+    original = (answer.said or "the original answer")[:60]
     mismatch = f"the answer is {answer.text[:60]}, but {original}, converted to {answer.type[:60]}, is {should[:60]}"
     return [mismatch] if should else []
 
@@ -142,7 +142,7 @@ def _flip_data(flip: Flip) -> dict[str, Any]:
 # --- answers that a program computed ------------------------------------------------------------------------------
 
 
-async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
+async def _computed_verdict(trace: Trace, place: Sandbox, most: int) -> Verdict:
     started = time.monotonic()
     try:
         found = await afollow(trace, sandbox=place)
@@ -153,7 +153,7 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     origin = origin_of(found, trace.question)
     if found.difference is None and found.run.program.language == "python":  # the tests change its syntax tree
         origin = await _tested(trace, found, origin, place, seconds)
-    flags, program = flags_of(found, origin, await other_than_shown(found, place)), found.run.program
+    flags, program = flags_of(found, origin, await mismatch_with_last_step(found, place)), found.run.program
     tried, untried, is_moot = list[Flip](), 0, False
     if most and origin != "none" and found.difference is None:
         budget = _budget(seconds)
@@ -223,7 +223,7 @@ async def _tried(trace: Trace, found: Provenance, origin: Origin, reruns: Reruns
 async def _sampled(verdict: Verdict, found: Provenance, lm: LM, samples: int, place: Sandbox) -> Verdict:
     calls = {step.call or "" for step in found.values if step.by == "lm" and not step.delta}
     sampling = Sampling(Recorded(found.run), lm, calls, samples)
-    options = replace(given_of(found.trace), share=True)
+    options = replace(recorded_options(found.trace), share=True)
     async for _ in execute(found.run.program, sampling, sandbox=place, options=options):
         pass
     return replace(verdict, sampled=tuple(sampling.sampled.values()), calls=tuple(sampling.calls))
@@ -247,7 +247,7 @@ async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
         if any(_shows_answer(text, answer_text) for text in shown):
             return Verdict("reply", used=1.0)
         return Verdict("reply", (f"code ignored: none of its results is {answer_text[:60]}",))
-    result = await arun(program, None, sandbox=place, options=given_of(trace))
+    result = await arun(program, None, sandbox=place, options=recorded_options(trace))
     if not result.is_answered or result.trace.answer is None:
         return Verdict("reply", (f"{ORIGINS['reply']}; its program cannot be run to check it",))
     if _shows_answer(result.trace.answer.text, answer_text):

@@ -15,7 +15,7 @@ from ...sandbox import Sandbox
 from ...sandbox.frames import Lineage
 from ...trace import Answer, Step, Trace
 from ..replay.differences import Difference, first_difference, last_word
-from ..replay.recorded import Recorded, Run, answering, given_of, runs_of
+from ..replay.recorded import Recorded, Run, answering, recorded_options, runs_of
 from .slices import Graph, Slice, asked_steps, slice_of
 
 # Direct dependencies can grow with the square of the steps: this many are listed, plus a multiple of the lineage.
@@ -130,7 +130,7 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     if not runs:
         raise InputError("no program of this trace was run: the model stated the answer itself")
     run = answering(trace, runs)
-    options = replace(given_of(trace), follow=True)
+    options = replace(recorded_options(trace), follow=True)
     events = [event async for event in execute(run.program, Recorded(run), sandbox=sandbox, options=options)]
     result = Result.of(events)
     now, lineage = result.trace, result.lineage

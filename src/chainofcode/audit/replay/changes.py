@@ -43,7 +43,7 @@ class Changes:
                 if name.strip() == "question" and "question" not in trace.inputs and not isinstance(new, str):
                     raise InputError(f"the question is text: put {value.strip()[:100]} in quotes")
             else:
-                call, changed = call_and_value(text, "a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
+                call, changed = call_and_value(text, "a change must be CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
                 calls[call] = changed
         return cls(calls, steps, inputs)
 
@@ -80,7 +80,7 @@ class Changes:
             raise InputError(f"the trace has no call {cut(text, 300)}, and the changed run does not make it{hint}")
 
 
-def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> tuple[str, Any]:
+def call_and_value(text: str, form: str = "a value must be CALL=VALUE") -> tuple[str, Any]:
     """Split `is_fruit("fig")=True` into the call and its value, at the last `=` with a literal to its right.
 
     The search may take quadratic time: limit the length of untrusted text.
@@ -93,7 +93,7 @@ def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> t
             place = text.rfind("=", 0, place)
             continue
         return text[:place].strip(), value
-    raise InputError(f"{form}, with a Python literal or JSON (text in quotes); not {text[:300]!r}")
+    raise InputError(f"{form}, with a Python literal or JSON (text in quotes), not {text[:300]!r}")
 
 
 def read_value(text: str) -> Any:
@@ -104,7 +104,7 @@ def read_value(text: str) -> Any:
         problem = (
             f"{text.strip()[:300]} is neither a Python literal nor JSON"
             if text.strip()
-            else "a value is a Python literal or JSON"
+            else "a value must be a Python literal or JSON"
         )
         raise InputError(f"{problem}; text needs quotes") from None
 

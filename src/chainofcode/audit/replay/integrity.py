@@ -100,7 +100,7 @@ def _why(parted: list[tuple[bytes, str]], place: int) -> str:
         if looked > _LOOKED_THROUGH_BYTES:
             break
         if known and linked(known, line) == digest:
-            return f"it was moved: it was after the line that is line {later + 1} now"
+            return f"it was moved: it used to follow what is now line {later + 1}"
     before = parted[place - 1][1] if place else ""
     following = parted[place + 1] if place + 1 < len(parted) else (b"", "")
     if following[1] and linked(before, following[0]) == following[1]:

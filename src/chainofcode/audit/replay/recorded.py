@@ -72,7 +72,7 @@ def answering(trace: Trace, runs: Sequence[Run]) -> Run:
     return runs[-1]
 
 
-def given_of(trace: Trace) -> RunOptions:
+def recorded_options(trace: Trace) -> RunOptions:
     """Return the options that a trace recorded; its tools are only names, without functions."""
     try:
         settings = msgspec.convert(dict(trace.settings), Settings)
@@ -244,4 +244,4 @@ def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list
     return queues
 
 
-__all__ = ["Recorded", "Run", "answering", "given_of", "runs_of"]
+__all__ = ["Recorded", "Run", "answering", "recorded_options", "runs_of"]

@@ -21,12 +21,12 @@ from ...sandbox import Sandbox, opened
 from ...trace import Answer, Kept, Produced, Step, Trace
 from .changes import Changes
 from .differences import Difference, by_chance, first_difference, last_word
-from .recorded import Recorded, Run, answering, given_of, runs_of
+from .recorded import Recorded, Run, answering, recorded_options, runs_of
 
 
 @dataclass(frozen=True)
 class Replay:
-    """The outcome of a replay. `trace` is what happened now: every program's run, or the changed one's."""
+    """The outcome of a replay. `trace` is that of the new run: of every program, or of the changed one."""
 
     recorded: Trace
     trace: Trace
@@ -83,7 +83,7 @@ async def areplay(
             )
         events: list[Kept] = []
         difference, notes, store = None, _notes(trace), dict[str, bytes]()
-        options = given_of(trace)
+        options = recorded_options(trace)
         for run in runs:
             now, files = await _again(run.program, Recorded(run), options, place)
             store |= files
@@ -121,7 +121,7 @@ async def _what_if(
     inputs = {**trace.inputs, **changes.inputs}
     question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
     language = language_named(run.program.language)
-    options = dataclasses.replace(given_of(trace), inputs=inputs, question=question, language=language)
+    options = dataclasses.replace(recorded_options(trace), inputs=inputs, question=question, language=language)
     recorded = Recorded(run, changes, emulator, options.toolbox.tools, earlier)
     events, store = await _again(run.program if program is None else program, recorded, options, place)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])

@@ -18,7 +18,7 @@ from ...program import Program
 from ...reasons import Reason
 from ...trace import Call, Step, Trace
 from ...values.codec import ValueFormatError, decode
-from .recorded import given_of
+from .recorded import recorded_options
 
 _OVER = (Reason.ANSWERED, Reason.ERROR)
 
@@ -57,7 +57,7 @@ class Resumed:
 
     def options(self, box: Toolbox) -> RunOptions:
         """Return the options that the run had, with tools that do not repeat calls that were begun."""
-        options = given_of(self.trace)
+        options = recorded_options(self.trace)
         missing = sorted(set(options.toolbox.tools) - set(box.tools))
         if missing:
             raise InputError(f"the run had the tool {missing[0]!r}: grant it again with --tool, --openapi or --mcp")

@@ -25,7 +25,7 @@ _MAX_SEARCHED = 100_000  # characters of a value
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable at a place; without a text, it was deleted. `since` is the place that set it (-1: an input)."""
+    """A variable at a place; without a `text`, it was deleted. `since` is the place that set it (-1: an input)."""
 
     name: str
     text: str | None
@@ -99,7 +99,7 @@ class Timeline:
         return self._seek(place, way, lambda at: (row := self._rows.get(at)) is not None and not row.is_same)
 
     def find(self, text: str, place: int) -> int | None:
-        """Return the next step that changes or mentions a text, then from the top; whole words come first."""
+        """Return the next step that changes or mentions a string, then from the top; whole words come first."""
         size = len(self.steps)
         around = [at % size for at in range(place + 1, place + 1 + size)]
         patterns = [rf"(?<!\w){re.escape(text)}(?!\w)", re.escape(text)]

@@ -11,7 +11,7 @@ from typing import Any
 from ...emulator import Emulator
 from ...engine import RunOptions
 from ...languages import SQL
-from ...methods.queries import Noting, QueryResult, execute_query, known_rows
+from ...methods.queries import QueryResult, RecordingEmulator, execute_query, known_rows
 from ...sandbox import Sandbox
 from ...trace import Event, check_place
 from ..hints import hints
@@ -85,7 +85,7 @@ def _command(given: argparse.Namespace) -> int:
     with chosen_answering(given) as answering, chosen_sandbox(given, spares=0) as sandbox:
         options = with_files(given, options, SQL, sandbox)
         with saving_partial_trace(given.trace) as events:
-            emulator = Noting(first_known(known_values(given), answering))
+            emulator = RecordingEmulator(first_known(known_values(given), answering))
             asyncio.run(_execute(query, emulator, sandbox, options, events))
         result = QueryResult.of(events)
         partial = _partial(query, result, emulator, sandbox, options)
@@ -103,7 +103,7 @@ async def _execute(query: str, emulator: Emulator, sandbox: Sandbox, options: Ru
 
 
 def _partial(
-    query: str, result: QueryResult, emulator: Noting, sandbox: Sandbox, options: RunOptions
+    query: str, result: QueryResult, emulator: RecordingEmulator, sandbox: Sandbox, options: RunOptions
 ) -> QueryResult | None:
     """Return the rows that are known if the budget ended the run."""
     if not result.reason.is_budget:

@@ -64,7 +64,7 @@ class GuestLink:
         size, most = len(body), (RUN_FRAMES - 1) * self.frame_bytes
         self._sent += _LENGTH.size + size
         if size > self.frame_bytes:
-            self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; {self.frame_bytes:,} are allowed")
+            self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; the limit is {self.frame_bytes:,}")
         elif memory_of(body) > MAX_FRAME_MEMORY:
             self.exceeded("limit:frame", "the program sent too many parts of values at once")
         elif self._sent > most:
@@ -141,9 +141,9 @@ class GuestLink:
 
 
 def memory_of(body: bytes) -> int:
-    """Estimate the memory of decoded JSON, on the high side: commas and brackets in texts count, too."""
+    """Estimate the memory of decoded JSON, on the high side: commas and brackets in strings count, too."""
     parts = 64 * body.count(b",") + 30 * body.count(b":") + 88 * body.count(b"[") + 184 * body.count(b"{")
-    return 4 * len(body) + parts  # a text with one character beyond the BMP takes four bytes for each
+    return 4 * len(body) + parts  # a string with one character beyond the BMP takes four bytes for each
 
 
 def _encoder() -> Callable[[Any], str]:

@@ -1,12 +1,12 @@
-"""Tool errors, raised in the program as a built-in exception type with a text.
+"""Tool errors, raised in the program as a built-in exception type with a message.
 
-Only a type's name and a text cross the sandbox boundary, and only names in this table are accepted.
+Only a type's name and a message cross the sandbox boundary, and only names in this table are accepted.
 Standard library only: the guest runs this file too.
 """
 
 from __future__ import annotations
 
-# Types that accept a text. `StopIteration` would end a loop of the program, `MemoryError` the run (`limit:memory`).
+# Types that accept a message. `StopIteration` would end a loop of the program, `MemoryError` the run (`limit:memory`).
 _TYPES: tuple[type[Exception], ...] = (
     ArithmeticError, AssertionError, AttributeError, BlockingIOError, BrokenPipeError, BufferError, BytesWarning,
     ChildProcessError, ConnectionAbortedError, ConnectionError, ConnectionRefusedError, ConnectionResetError,
@@ -25,7 +25,7 @@ class ToolError(RuntimeError):
 
 
 def type_and_text(error: BaseException, max_chars: int) -> tuple[str, str] | None:
-    """Return the nearest type in the table and a text for an error; None if none of its types is in the table."""
+    """Return the nearest type in the table and a message for an error; None if none of its types is in the table."""
     kinds = type(error).__mro__
     known = next((kind for kind in kinds if kind in _TYPES), None)
     if known is None:
@@ -48,7 +48,7 @@ def plain(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def made(text: str, raised: object) -> Exception:
+def error_to_raise(text: str, raised: object) -> Exception:
     """Return the error to raise in the program: a type in the table, else a ToolError with the text."""
     if isinstance(raised, list) and len(raised) == 2 and raised[0] in _BY_NAME:
         return _BY_NAME[raised[0]](raised[1])

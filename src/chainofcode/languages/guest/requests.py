@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...values.codec import Record, decode
 from .link import GuestLink
-from .raised import made
+from .raised import error_to_raise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -20,10 +20,10 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 MAX_SHARED_STEPS, MAX_SHARED_BYTES = 6000, 20_000_000
 
 
-def given(reply: dict[str, Any]) -> Any:
+def value_in(reply: dict[str, Any]) -> Any:
     """Return the value of a reply, or raise the error of the tool."""
     if "error" in reply:
-        raise made(reply["error"], reply.get("raised"))
+        raise error_to_raise(reply["error"], reply.get("raised"))
     return decode(reply["value"], record=Record)
 
 
@@ -45,16 +45,16 @@ class Requests:
             if key is not None and key in self._replies:
                 number, reply = self._replies[key]
                 self._tell_use(number, statement, reply)
-                return given(reply)
+                return value_in(reply)
             number, reply = self._link.pause(make_message())
             if key is not None and not reply.get("once"):
                 self._replies[key] = number, reply
-            return given(reply)
+            return value_in(reply)
 
     def statement(self, message: dict[str, Any]) -> Any:
         """Return the delta of a statement that Python cannot run."""
         self._link.before_pause()
-        return given(self._link.pause(message)[1])
+        return value_in(self._link.pause(message)[1])
 
     def _tell_use(self, number: int, statement: int, reply: dict[str, Any]) -> None:
         """Tell the host that the program reused a value: the step is recorded now, in program order."""

@@ -81,7 +81,7 @@ class ScratchFiles:
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
-                self._leave(name, f"{found.st_size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
+                self._leave(name, f"{found.st_size:,} bytes; the limit is {MAX_FILE_BYTES:,}")
             elif self._bytes + found.st_size > MAX_BYTES:
                 self._leave(name, f"over {MAX_BYTES:,} bytes in all")
             else:

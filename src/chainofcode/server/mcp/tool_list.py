@@ -136,7 +136,7 @@ class _Tools:
 
     async def solve(
         self,
-        question: Annotated[str, Field(description="the question, with all that is needed to answer it")],
+        question: Annotated[str, Field(description="the question, with everything needed to answer it")],
         context: Context[Any, Any],
         method: Annotated[str, Field(description=f"one of {', '.join(METHODS)}")] = "coc",
         answer_type: Annotated[

@@ -36,7 +36,7 @@ export class Server {
       response = await fetch(path, { ...options, headers, credentials: "same-origin" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      throw new ServerError(0, "The server does not answer.");
+      throw new ServerError(0, "The server is not responding.");
     }
     if (response.status === 401) {
       kept("sessionStorage", "coc-token", await this.askToken(Boolean(token)));

@@ -2,7 +2,7 @@
 // The server’s verdict on whether the answer follows from the reasoning, in plain words.
 
 import { byId, el, setText, show } from "./dom.js";
-import { howSure, perCent, plural } from "./record.js";
+import { howSure, perCent } from "./record.js";
 import { pythonText, shortened, unquoted } from "./values.js";
 
 const ORIGINS = {
@@ -74,14 +74,14 @@ export class Check {
 
 function headline(found) {
   if (found.flags.length) return "Do not rely on it.";
-  return `The answer follows from the reasoning${Number(found.used) < 0.9 ? ", but it does not depend on a part of the work" : ""}.`;
+  return `The answer follows from the reasoning${Number(found.used) < 0.9 ? ", but it does not depend on all of the work" : ""}.`;
 }
 
 function partsOf(found) {
   const done = Object.entries(found.shares ?? {}).filter(([, share]) => Number(share) > 0);
   const parts = [
     found.chain && ["Recording", FILES[found.chain.state] ?? found.chain.state],
-    ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "no program computed the answer" : "not the same"],
+    ["Replay", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "no program computed the answer" : "not the same"],
     ["Comes from", ORIGINS[found.origin] ?? found.origin],
     ["Rests on", `${perCent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
     done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${perCent(share)}`).join(", ")],
@@ -97,6 +97,6 @@ function flipsOf(found) {
     const sure = howSure(flip.confidence);
     return el("li", {}, el("code", {}, `${shortened(flip.call ?? "", 80)} = ${pythonText(flip.instead, 60)}`), ` → ${came}`, sure ? el("span", { class: "faint" }, ` (now ${pythonText(flip.value, 30)}, ${sure})`) : null);
   });
-  if (rest > 0) items.push(el("li", { class: "faint" }, `and ${plural(rest, "value")} more`));
+  if (rest > 0) items.push(el("li", { class: "faint" }, `and ${rest} more`));
   return el("ul", {}, ...items);
 }

@@ -4,7 +4,7 @@
 // variable may share, on the returns of the functions it mentions, and on what decides whether it runs.
 "use strict";
 
-const STATES = 0, HANDS_ON = 1, CHOOSES = 2, WORKS = 4;
+const STATES = 0, PASSES_ON = 1, CHOOSES = 2, WORKS = 4;
 const FRESH = new Set(["BinaryExpression", "UnaryExpression", "UpdateExpression", "Literal", "TemplateLiteral", "ArrowFunctionExpression", "FunctionExpression", "ClassExpression", "ThisExpression"]);
 const PRIMITIVE_METHODS = new Set(["join", "toString", "includes", "indexOf", "has", "toUpperCase", "toLowerCase", "trim", "charAt", "charCodeAt", "startsWith", "endsWith", "toFixed", "padStart", "padEnd", "test", "stringify", "some", "every"]);
 const CHANGING = new Set([...MUTATORS, "next", "exec", "assign", "defineProperty", "setPrototypeOf", "apply", "call"]);
@@ -131,7 +131,7 @@ class Lineages {
   // --- what a statement does itself ---------------------------------------------------------------------------------
 
   factsOf(statement) {
-    const fact = { reads: new Set(), writes: new Set(), changes: new Set(), functions: new Set(), says: false, work: HANDS_ON };
+    const fact = { reads: new Set(), writes: new Set(), changes: new Set(), functions: new Set(), says: false, work: PASSES_ON };
     const isLiteral = { only: true };
     const look = (node) => {
       if (node !== statement && node.number !== undefined) return;
@@ -182,7 +182,7 @@ class Lineages {
     if (/^(If|Switch)/.test(statement.type)) return CHOOSES;
     if (/^(For|While|DoWhile)/.test(statement.type)) return WORKS;
     if (isLiteral) return STATES;
-    let most = HANDS_ON;
+    let most = PASSES_ON;
     walk(statement, (node) => {
       if (node !== statement && node.number !== undefined) return false;
       if (node.type === "ConditionalExpression" || node.type === "LogicalExpression") most = Math.max(most, CHOOSES);

@@ -15,7 +15,7 @@ from .syntax import called_name, display_parts, is_target, root_name
 
 # What a statement does: states a literal; passes a value on, perhaps reformatted; chooses one of several values;
 # prepares the arguments of a hole; computes.
-STATES, HANDS_ON, CHOOSES, PREPARES, WORKS = range(5)
+STATES, PASSES_ON, CHOOSES, PREPARES, WORKS = range(5)
 _EMPTY = ("", b"", 0, None)
 _PASSING = {  # expressions that have the value of one of their parts
     ast.FormattedValue: "value", ast.Starred: "value", ast.Await: "value", ast.NamedExpr: "value", ast.Lambda: "body",
@@ -23,12 +23,12 @@ _PASSING = {  # expressions that have the value of one of their parts
 }  # fmt: skip
 
 
-def works_of(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
-    """Return what each statement of a program does, in source order."""
+def works_by_statement(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
+    """Return the work of each statement of a program, in source order."""
     statements, found = list(nodes), list[int]()
     for node in statements:
         try:
-            found.append(works(node, holes))
+            found.append(statement_work(node, holes))
         except RecursionError:  # no real literal is nested that deep
             found.append(WORKS)
     for place in range(len(statements) - 2):
@@ -37,47 +37,49 @@ def works_of(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
     return found
 
 
-def works(statement: ast.stmt, holes: Collection[str]) -> int:
-    """Return what a statement (of a compound one, the header) does: the most that any part of it does.
+def statement_work(statement: ast.stmt, holes: Collection[str]) -> int:
+    """Return the work of a statement (of a compound one, the header): the most that any part of it does.
 
     `holes` are the names whose calls are not its own work, but that of the LM or of other statements.
     """
     if prose_number(statement) is not None:
-        return HANDS_ON
-    found = _header_works(statement, holes)
+        return PASSES_ON
+    found = _header_work(statement, holes)
     if found is None:
-        found = _line_works(statement, holes)
+        found = _line_work(statement, holes)
     return STATES if found is None else found  # else it declares, catches or jumps
 
 
-def _header_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
-    """Return what the header of a compound statement does; None for another statement."""
+def _header_work(statement: ast.stmt, holes: Collection[str]) -> int | None:
+    """Return the work of the header of a compound statement; None for another statement."""
     match statement:
         case ast.If(body=body, orelse=[*others]) if list(map(ast.unparse, body)) == list(map(ast.unparse, others)):
             return STATES  # the same either way
         case ast.If() | ast.While():
-            return decides(statement.test, holes)
+            return condition_work(statement.test, holes)
         case ast.For() | ast.AsyncFor():
-            return does(statement.iter, holes)
+            return expression_work(statement.iter, holes)
         case ast.With() | ast.AsyncWith():
-            return HANDS_ON
+            return PASSES_ON
         case ast.Match():
             guards = [case.guard for case in statement.cases if case.guard is not None]
-            return max(CHOOSES, does(statement.subject, holes), *(decides(guard, holes) for guard in guards))
+            return max(
+                CHOOSES, expression_work(statement.subject, holes), *(condition_work(guard, holes) for guard in guards)
+            )
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return _most([*statement.args.defaults, *filter(None, statement.args.kw_defaults)], holes)
     return None
 
 
-def _line_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
-    """Return what a simple statement does; None for one without a value."""
+def _line_work(statement: ast.stmt, holes: Collection[str]) -> int | None:
+    """Return the work of a simple statement; None for one without a value."""
     match statement:
         case ast.Assert():
-            return decides(statement.test, holes)
+            return condition_work(statement.test, holes)
         case ast.Raise(exc=ast.Call() as made):
             return _most([*made.args, *(keyword.value for keyword in made.keywords)], holes)
         case ast.AugAssign(op=ast.Add(), value=value) if _is_text(value):
-            return max(HANDS_ON, does(value, holes))
+            return max(PASSES_ON, expression_work(value, holes))
         case ast.AugAssign(target=target, op=op, value=value):
             return _combines(ast.BinOp(target, op, value), holes)
         case ast.Assign(targets=targets, value=value):
@@ -85,7 +87,7 @@ def _line_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             return _stores(target, value, holes)
         case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
-            return does(value, holes)
+            return expression_work(value, holes)
     return None
 
 
@@ -97,7 +99,7 @@ def _stores(target: ast.expr, value: ast.expr, holes: Collection[str]) -> int:
             return WORKS  # it builds a container
         case ast.Subscript() if takes_out(value):
             return WORKS  # moves an item from one place to another
-    return does(value, holes)
+    return expression_work(value, holes)
 
 
 def _moves(targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:
@@ -127,11 +129,11 @@ def _is_swap(three: Sequence[ast.stmt]) -> bool:
 
 
 def _most(parts: Iterable[ast.AST], holes: Collection[str]) -> int:
-    return max((does(part, holes) for part in parts), default=STATES)
+    return max((expression_work(part, holes) for part in parts), default=STATES)
 
 
-def does(node: ast.AST, holes: Collection[str]) -> int:
-    """Return what an expression does: the most that any part of it does."""
+def expression_work(node: ast.AST, holes: Collection[str]) -> int:
+    """Return the work of an expression: the most that any part of it does."""
     match node:
         case ast.BinOp():
             return _combines(node, holes)
@@ -140,16 +142,16 @@ def does(node: ast.AST, holes: Collection[str]) -> int:
         case ast.Constant():
             return STATES
         case ast.Name():
-            return HANDS_ON
+            return PASSES_ON
         case ast.Attribute(value=inner):
-            return max(HANDS_ON, does(inner, holes))
+            return max(PASSES_ON, expression_work(inner, holes))
         case ast.Subscript(value=inner, slice=key):
-            return max(does(inner, holes), key_does(key, holes))
+            return max(expression_work(inner, holes), key_work(key, holes))
         case ast.IfExp():
             return _selects(node, holes)
     if type(node) in _PASSING:
         passed = getattr(node, _PASSING[type(node)])
-        return STATES if passed is None else does(passed, holes)
+        return STATES if passed is None else expression_work(passed, holes)
     parts = display_parts(node)
     return _most(parts, holes) if parts is not None else _collects(node, holes)
 
@@ -159,7 +161,7 @@ def _collects(node: ast.AST, holes: Collection[str]) -> int:
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Invert(), operand=ast.Constant()):
             return STATES
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not any(each.ifs for each in node.generators):
-            made = WORKS if takes_out(node.elt) else does(node.elt, holes)
+            made = WORKS if takes_out(node.elt) else expression_work(node.elt, holes)
             return max(made, _most([each.iter for each in node.generators], holes))
         case ast.BoolOp(op=ast.Or(), values=[ast.Constant(value=str(text)), *_]) if text:
             return STATES  # the rest is never evaluated
@@ -169,15 +171,15 @@ def _collects(node: ast.AST, holes: Collection[str]) -> int:
 def _selects(node: ast.IfExp, holes: Collection[str]) -> int:
     outcome = _known(node.test)
     if outcome is not None:
-        return does(node.body if outcome else node.orelse, holes)
+        return expression_work(node.body if outcome else node.orelse, holes)
     if ast.unparse(node.body) == ast.unparse(node.orelse):
-        return does(node.body, holes)
-    return max(decides(node.test, holes), _most([node.body, node.orelse], holes))
+        return expression_work(node.body, holes)
+    return max(condition_work(node.test, holes), _most([node.body, node.orelse], holes))
 
 
-def key_does(key: ast.expr, holes: Collection[str]) -> int:
-    """Return what a key does: an item at a fixed place is passed on, an item at any other place is chosen."""
-    if is_fixed(key) or (not isinstance(key, ast.Slice) and does(key, holes) == STATES):
+def key_work(key: ast.expr, holes: Collection[str]) -> int:
+    """Return the work of a key: an item at a fixed place is passed on, an item at any other place is chosen."""
+    if is_fixed(key) or (not isinstance(key, ast.Slice) and expression_work(key, holes) == STATES):
         return STATES
     return WORKS if isinstance(key, ast.Slice) else max(CHOOSES, _moved(key, holes))
 
@@ -194,35 +196,35 @@ def is_fixed(key: ast.expr) -> bool:
 
 
 def _moved(node: ast.expr, holes: Collection[str]) -> int:
-    """Return what an index does, without the addition or subtraction of a constant: `n - 1` chooses as `n` does."""
+    """Return the work of an index, without the addition or subtraction of a constant: `n - 1` chooses as `n` does."""
     match node:
         case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, ast.Constant) or ast.unparse(one).startswith("ord("):
-                    return does(other, holes)
-    return does(node, holes)
+                    return expression_work(other, holes)
+    return expression_work(node, holes)
 
 
-def decides(test: ast.expr, holes: Collection[str]) -> int:
-    """Return what a condition does: one with a fixed outcome, or a test for emptiness, computes nothing."""
+def condition_work(test: ast.expr, holes: Collection[str]) -> int:
+    """Return the work of a condition: a condition with a fixed outcome, or a test for emptiness, computes nothing."""
     if _known(test) is not None:
         return STATES
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return decides(inner, holes)
+            return condition_work(inner, holes)
         case ast.BoolOp(values=values):
             undecided = [value for value in values if _known(value) is None]
-            most = max((decides(value, holes) for value in undecided), default=STATES)
+            most = max((condition_work(value, holes) for value in undecided), default=STATES)
             return most if len(undecided) < 2 else WORKS
         case ast.Compare(ops=[_]):
             return _compares(test, holes)
         case ast.Call() if called_name(test) in ("len", "isinstance"):
             return max(CHOOSES, _most(test.args, holes))
-    return max(CHOOSES, does(test, holes))
+    return max(CHOOSES, expression_work(test, holes))
 
 
 def _compares(test: ast.Compare, holes: Collection[str]) -> int:
-    """Return what a comparison does: with a label or an empty value, it only chooses."""
+    """Return the work of a comparison: with a label or an empty value, it only chooses."""
     operands = [test.left, *test.comparators]
     sides = [  # `len(xs) > 0` does not count
         side.args[0] if isinstance(side, ast.Call) and ast.unparse(side.func) == "len" and len(side.args) == 1 else side
@@ -261,22 +263,22 @@ def _known(test: ast.expr) -> bool | None:
 
 
 def _combines(node: ast.BinOp, holes: Collection[str]) -> int:
-    """Return what an operation does: concatenated text is passed on, and so is a number that stays the same."""
+    """Return the work of an operation: concatenated text is passed on, and so is a number that stays the same."""
     left, right = node.left, node.right
     if isinstance(node.op, (ast.Add, ast.Mod)) and (_is_text(left) or _is_text(right)):
         return _most([left, right], holes)
     left_number, right_number = _number(left), _number(right)
     match node.op:
         case ast.Add() | ast.Sub() if right_number == 0:
-            return does(left, holes)
+            return expression_work(left, holes)
         case ast.Add() if left_number == 0:
-            return does(right, holes)
+            return expression_work(right, holes)
         case ast.Mult() if left_number == 0 or right_number == 0:
             return STATES
         case ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Pow() if right_number == 1:
-            return does(left, holes)
+            return expression_work(left, holes)
         case ast.Mult() if left_number == 1:
-            return does(right, holes)
+            return expression_work(right, holes)
         case ast.Div() | ast.FloorDiv() | ast.Mod() if right_number == 0:
             return STATES
         case ast.Sub() | ast.Div() | ast.FloorDiv() | ast.BitXor() if ast.unparse(left) == ast.unparse(right):
@@ -303,7 +305,7 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
     parts: list[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
     if name == "eval" and len(parts) == 1 and isinstance(parts[0], ast.Constant):
         try:
-            return does(ast.parse(str(parts[0].value).strip(), mode="eval").body, holes)
+            return expression_work(ast.parse(str(parts[0].value).strip(), mode="eval").body, holes)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return WORKS
     if name == "chr" and len(node.args) == 1:
@@ -311,13 +313,13 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
     if isinstance(function, ast.Attribute):
         parts.append(function.value)
     if name in holes:  # its arguments may be computed, its value is not
-        return PREPARES if _most(parts, holes) >= PREPARES else HANDS_ON
+        return PREPARES if _most(parts, holes) >= PREPARES else PASSES_ON
     if name in BUILDERS:
         return WORKS if any(map(takes_out, node.args)) else _most(parts, holes)
     if _keeps_values(node, parts):
         return _most(parts, holes)
     if isinstance(function, (ast.Call, ast.Lambda, ast.Subscript)):
-        return max(HANDS_ON, _most([*parts, function], holes))
+        return max(PASSES_ON, _most([*parts, function], holes))
     return WORKS
 
 

@@ -114,7 +114,7 @@ class Effects:
         known: Known,
         first: Name | None = None,
     ) -> None:
-        self._name = name  # resolves a text at a node; None for the variable of a comprehension
+        self._name = name  # resolves a name at a node; None for the variable of a comprehension
         self._known, self._first = known, first  # `first`: the object of `super()`
         self._facts, self._nodes, self._node = facts, facts.nodes, facts.node
         self._called = {id(call.func) for call in facts.calls}
@@ -217,7 +217,7 @@ class Effects:
         return None
 
     def _evaluated(self) -> tuple[Any, ...]:
-        """Return the texts that are evaluated; none if one of them is not known statically."""
+        """Return the strings that are evaluated; none if one of them is not known statically."""
         found: list[Any] = []
         for call in self._facts.calls:
             match call:

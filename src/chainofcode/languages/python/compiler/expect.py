@@ -15,13 +15,13 @@ from .kinds import (
     Resolved,
     by_name,
     copy,
+    final_type,
     formatted,
-    having,
     is_total,
     literals,
     merge,
     pattern_values,
-    settled,
+    type_with_attribute,
 )
 from .library import ARGUMENT_TYPES, ELEMENT_TYPES
 from .record import Data
@@ -66,7 +66,7 @@ def expected(found: Analysis) -> list[ExpectedType]:
     for (statement, name), kinds in uses.items():
         # Merged from all places: the same call has the same value everywhere.
         kind = merged[name] or merge(kinds).replace("truth", "")
-        kind = settled(kind, by_name(name))
+        kind = final_type(kind, by_name(name))
         expected.append(ExpectedType(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
     return [use for use in expected if use.type or use.spec is not None]
 
@@ -170,7 +170,7 @@ class _Reader:
             case ast.keyword() if isinstance(call := self._parents.get(parent), ast.Call):
                 return self._in_Call(call, node, hops)
             case ast.Attribute(attr=attribute):
-                kind = having(attribute) or self._field(parent, attribute, hops)
+                kind = type_with_attribute(attribute) or self._field(parent, attribute, hops)
                 return kind if kind != "Any" else ""
             case ast.AnnAssign(annotation=annotation):
                 return self._annotation(annotation)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from .analyse import Analysis
 from .channels import Channels
-from .computation import works_of
+from .computation import works_by_statement
 from .effects import OUTPUT, Effects, Known, Region
 from .library import EXITS, MAKERS, NAME_LOOKUPS, PLAIN_MANAGERS, PROPERTY_DECORATORS
 from .record import Data
@@ -86,7 +86,7 @@ class Flows:
         # For each statement, the first number after everything inside it.
         self.ends = [number + len(list(statements([node]))) for node, number in self._numbers.items()]
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
-        self.works = works_of(self._numbers, holes | known.functions)
+        self.works = works_by_statement(self._numbers, holes | known.functions)
 
     def _flow(self, node: ast.stmt) -> Flow:
         return self.of[self._numbers[node]]

@@ -1,4 +1,4 @@
-"""Types as texts: inferred from literals, attributes, names and expressions, merged, and resolved.
+"""Types as strings: inferred from literals, attributes, names and expressions, merged, and resolved.
 
 Standard library only.
 """
@@ -197,8 +197,8 @@ def _label_parts(kind: str) -> list[str]:
     return [ast.unparse(part) for part in parts]
 
 
-def settled(kind: str, named: str) -> str:
-    """Return the final type. A bool by its name stays a bool in arithmetic; a single label allows other texts, too."""
+def final_type(kind: str, named: str) -> str:
+    """Return the final type. A bool by name stays a bool in arithmetic; a single label allows other strings, too."""
     if kind in ("truth", "None"):
         return "bool" if kind == "truth" else "Any | None"
     if not kind or (named == "bool" and kind in ("number", "int")):
@@ -208,7 +208,7 @@ def settled(kind: str, named: str) -> str:
 
 
 def literals(values: list[object], is_open: bool) -> str:
-    """Return the type of one of some values; texts are labels. If open, it may be something else, too."""
+    """Return the type of one of some values; strings are labels. If open, it may be something else, too."""
     known = list(dict.fromkeys(value for value in values if value is not None))
     kinds = {type(value) for value in known}
     if kinds == {str}:
@@ -218,7 +218,7 @@ def literals(values: list[object], is_open: bool) -> str:
     return "truth" if kinds == {bool} else ""
 
 
-def having(attribute: str) -> str:
+def type_with_attribute(attribute: str) -> str:
     """Return the type that has an attribute."""
     if attribute in _DATE_ATTRIBUTES:
         return "date"

@@ -67,7 +67,7 @@ RETYPERS = frozenset([
 # Methods that put a value into a container, and functions that pick or combine values: with one value, no work.
 BUILDERS = frozenset(["append", "add", "update", "extend", "setdefault"])
 PICKERS = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])
-# Those that split a text or drop duplicates, which counts as work even on a literal.
+# Those that split a string or drop duplicates, which counts as work even on a literal.
 SORTERS = frozenset(["split", "rsplit", "splitlines", "partition", "rpartition", "set", "frozenset"])
 # Functions that only re-encode a literal: they reverse, slice, decode or count it.
 REENCODERS = (RETYPERS | BUILDERS | frozenset([
@@ -79,7 +79,7 @@ REENCODERS = (RETYPERS | BUILDERS | frozenset([
 COUNTERS = frozenset(["len", "count", "index", "find", "range", "enumerate"])
 ADDERS = frozenset(["sum", "max", "min"])
 SPELLERS = frozenset(["chr", "bytes", "bytearray", "range"])  # arithmetic in their arguments is on codes or indices
-# Functions that extract parts of a text or count them; not `split` and `set`, which keep all of it.
+# Functions that extract parts of a string or count them; not `split` and `set`, which keep all of it.
 CUTTERS = frozenset([
     "findall", "finditer", "group", "groups", "count", "sum", "Counter", "sorted", "rsplit", "splitlines", "partition",
     "rpartition",

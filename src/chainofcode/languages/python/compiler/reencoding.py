@@ -39,7 +39,7 @@ class Operations:
             return False
         if any(map(self._compares_text, self._nodes)):
             return False
-        # Joining texts is not enough: there must be a slice with a step, a loop, or a call.
+        # Joining strings is not enough: there must be a slice with a step, a loop, or a call.
         is_called = any(called_name(call) not in ("str", "print", "format") for call in self._calls)
         return (self._is_cut or self.loops or is_called) and all(map(self._is_turning, self._calls))
 
@@ -82,7 +82,7 @@ class Operations:
 
     @property
     def cuts(self) -> bool:
-        """Whether parts of a text are extracted or counted, not only searched for."""
+        """Whether parts of a string are extracted or counted, not only searched for."""
         for node in self._nodes:
             match node:
                 case ast.Subscript(ctx=ast.Load()):
@@ -117,7 +117,7 @@ class Operations:
         return all(map(self._is_literal, names)) and not (names and is_arithmetic)
 
     def _compares_text(self, node: ast.AST) -> bool:
-        """Whether something is compared with a text, or two variables with each other."""
+        """Whether something is compared with a string, or two variables with each other."""
         if not isinstance(node, ast.Compare):
             return False
         sides = [node.left, *node.comparators]
@@ -160,7 +160,7 @@ class Operations:
         return False
 
     def _is_text(self, node: ast.AST | None, depth: int = 0) -> bool:
-        """Whether a value is a text or a sequence, as far as the program shows it."""
+        """Whether a value is a string or a sequence, as far as the program shows it."""
         match node:
             case ast.Constant(value=value):
                 return isinstance(value, (str, bytes))

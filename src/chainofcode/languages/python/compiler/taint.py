@@ -1,7 +1,7 @@
 """Taint: which names of a program may hold a model's value, or a value made from one. Scopes are not distinguished.
 
-Speculative code guards only statements with tainted names. A name too many costs time, a name too few costs a guess;
-neither changes what the program computes. Standard library only.
+Speculative code guards only statements with tainted names. An extra name costs time, and a missing name costs a wrong
+guess; neither changes what the program computes. Standard library only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Taint:
     def _sources(self) -> Iterator[str]:
         for hole in self._found.hole_names():
             yield hole.attr if isinstance(hole, ast.Attribute) else hole.id
-        if self._found.text_runners:  # the content of a text is known only when it runs
+        if self._found.text_runners:  # the content of a string is known only when it runs
             yield from ("eval", "exec")
         yield from self._found.unknown_modules
 

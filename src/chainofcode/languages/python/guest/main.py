@@ -35,7 +35,7 @@ from .run.bindings import Bindings, failure
 from .run.holes import shown
 from .run.places import FILENAME, Places, program_frame
 from .run.watch import WATCH_BY_JUMP, Output, Watcher
-from .run.world import Chance, Clock, Depth
+from .run.world import Clock, Depth, RandomGenerators
 from .shadow.rounds import Shadow
 
 TYPE_CHECKING = False
@@ -204,7 +204,7 @@ class _Run:
         self._module = ModuleType("__main__")
         self._module.__dict__.update(inputs)
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
-        self._clock, self._chance, self._recursion = Clock(start["clock"]), Chance(start["seed"]), Depth()
+        self._clock, self._generators, self._recursion = Clock(start["clock"]), RandomGenerators(start["seed"]), Depth()
         with_state = start.get("with_state", False)
         self._bindings = Bindings(
             link, program, places, Requests(link), after_import=self._settle, with_state=with_state
@@ -255,13 +255,13 @@ class _Run:
 
     def _settle(self) -> None:
         self._clock.settle()
-        self._chance.settle()
+        self._generators.settle()
 
     def _enter_world(self) -> CodeType:
         self._link.before_pause = self._watcher.post
         self._link.exceeded = self._exceed
         self._clock.install()
-        self._chance.install()
+        self._generators.install()
         self._module.__dict__["__builtins__"] = self._bindings.builtins
         source = self._program.parsed.source
         linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 
-from ...python.compiler.kinds import by_name, merge, settled
+from ...python.compiler.kinds import by_name, final_type, merge
 from ...source import NotAProgram
 from .expressions import Site
 from .rewrite import NotLimited, Rewriter, Rewritten
@@ -37,7 +37,7 @@ class QueryPlan:
     full: Rewritten
     simple: Rewritten | None
     limited: Rewritten | None
-    types: dict[str, str]  # of functions, as the texts of Python annotations
+    types: dict[str, str]  # of functions, as Python annotations
     places: list[tuple[int, int, str]]  # of statements: start, end, kind
     guesses: dict[str, str] = field(default_factory=dict)  # types in SQL of functions without a known type
 
@@ -154,7 +154,7 @@ def _types(script: Script, sites: list[Site]) -> dict[str, str]:
         if "number" in kinds:  # `||` accepts numbers, too
             kinds = [kind for kind in kinds if kind != "str"]
         kind = declared.type if declared is not None else ""
-        kind = kind or settled(merge(kinds), by_name(name))
+        kind = kind or final_type(merge(kinds), by_name(name))
         types[name] = kind if len(kind) <= MAX_TYPE_CHARS else ""
     return types
 

@@ -72,11 +72,11 @@ def is_query(items: Sequence[Node]) -> bool:
         return False
     first = items[0]
     if isinstance(first, Group):
-        return first.kind == "(" and is_query(first.items) and _goes_on(items)
+        return first.kind == "(" and is_query(first.items) and _is_whole_query(items)
     return first.word in _STARTS
 
 
-def _goes_on(items: Sequence[Node]) -> bool:
+def _is_whole_query(items: Sequence[Node]) -> bool:
     return len(items) == 1 or items[1].word in (*_SET_WORDS, "ORDER", "LIMIT", "OFFSET")
 
 

@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     re.X | re.S,
 )
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
-_UNCLOSED = {"'": "the text that begins here is never closed", '"': "the name that begins here is never closed"}
+_UNCLOSED = {"'": "unterminated string", '"': "unterminated quoted name"}
 
 
 class SyntaxProblem(ValueError):
@@ -77,7 +77,7 @@ Node = SqlToken | Group
 
 
 def tokens(source: str) -> tuple[list[SqlToken], list[SqlToken]]:
-    """Return the tokens of a source, and its comments. Raises SyntaxProblem for an unterminated text or name."""
+    """Return the tokens of a source, and its comments. Raises SyntaxProblem for an unterminated string or name."""
     found: list[SqlToken] = []
     comments: list[SqlToken] = []
     for match in _TOKEN.finditer(source):
@@ -100,7 +100,7 @@ def tree(flat: Sequence[SqlToken]) -> list[Node]:
         here = stack[-1].items if stack else top
         if token.kind == "open" or token.word == "CASE":
             if len(stack) == MAX_DEPTH:
-                raise SyntaxProblem(f"the query is nested more than {MAX_DEPTH} deep", token.start)
+                raise SyntaxProblem(f"the query is nested over {MAX_DEPTH} levels deep", token.start)
             group = Group("case" if token.word else token.text, token)
             here.append(group)
             stack.append(group)
@@ -111,13 +111,13 @@ def tree(flat: Sequence[SqlToken]) -> list[Node]:
         else:
             here.append(token)
     if stack:
-        raise SyntaxProblem(f"{stack[-1].opened.text!r} is never closed", stack[-1].start)
+        raise SyntaxProblem(f"{stack[-1].opened.text!r} was never closed", stack[-1].start)
     return top
 
 
 def _close(stack: list[Group], token: SqlToken) -> None:
     if not stack or _CLOSING.get(stack[-1].kind) != token.text:
-        raise SyntaxProblem(f"{token.text!r} closes nothing", token.start)
+        raise SyntaxProblem(f"unmatched {token.text!r}", token.start)
     stack.pop().closed = token
 
 

@@ -9,8 +9,8 @@ import sqlite3
 
 from ....values.codec import decode, encode
 from ...guest.link import GuestLink, clean
-from ...guest.requests import given
-from ...python.compiler.computation import HANDS_ON, WORKS
+from ...guest.requests import value_in
+from ...python.compiler.computation import PASSES_ON, WORKS
 from ...source import NotAProgram
 from ..compiler.query_plan import QueryPlan, plan_of
 from ..compiler.script import at, script_of
@@ -172,7 +172,7 @@ class _Run:
         for number, own in enumerate(calls[:_MAX_ROWS], 1):
             ends[f"row{number}"] = len(nodes)
             nodes.append([self._first("SELECT"), [1], [], [0, *(call + 1 for call in sorted(own))]])
-        does = WORKS if any(word == "FROM" for _, _, word in self._plan.full.clauses) else HANDS_ON
+        does = WORKS if any(word == "FROM" for _, _, word in self._plan.full.clauses) else PASSES_ON
         return {"nodes": nodes, "ends": ends, "works": [does] * len(self._plan.places)}
 
     def _exceed(self, reason: str, message: str) -> None:
@@ -217,7 +217,7 @@ class _Run:
     @staticmethod
     def _value(reply: dict[str, Any], wanted: Wanted) -> Any:
         try:
-            return given(reply)
+            return value_in(reply)
         except Exception as error:  # raised by a tool
             raise QueryError(f"{wanted.text}: {error}", wanted.site.start, type(error).__name__) from None
 

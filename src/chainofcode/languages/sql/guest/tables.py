@@ -54,7 +54,7 @@ def read_table(path: str, kind: str, separator: str) -> TypedRows:
 def column_names(names: Sequence[str]) -> list[str]:
     """Return names that are not empty and not repeated."""
     if len(names) > MAX_COLUMNS:
-        raise ValueError(f"it has {len(names):,} columns; {MAX_COLUMNS:,} are allowed")
+        raise ValueError(f"it has {len(names):,} columns; the limit is {MAX_COLUMNS:,}")
     found = numbered([name.strip() or f"column{number}" for number, name in enumerate(names, 1)])
     return [str(name) for name in found]
 

@@ -11,7 +11,7 @@ function checkLocale(locales, options, known) {
   return options;
 }
 
-// --- comparing texts: letters first, then accents, then capitals, as in Unicode collation ------------------------------
+// --- comparing strings: letters first, then accents, then capitals, as in Unicode collation ------------------------------
 
 const ORDER = "\t\n\v\f\r \u00a0_-–—,;:!?.…'‘’\"“”()[]{}@*/\\&#%`^°©+<=>|~→×¢$£¥€0123456789";
 const ACCENTS = "\u0301\u0300\u0306\u0302\u030c\u030a\u0308\u030b\u0303\u0307\u0327\u0328\u0304";  // in this order

@@ -223,7 +223,7 @@ class Following(Calls):
                 self.lineage.read(node, ((home, word), ()), view, None)
 
     def _evaluated_words(self, act: Activation, flow: Flow, view: View) -> list[str] | None:
-        """Return the words of the texts that a statement evaluates.
+        """Return the words of the strings that a statement evaluates.
 
         None unless they are known strings at module level that use no scope functions.
         """

@@ -247,7 +247,7 @@ class Bindings:
         return value
 
     def _bind_text(self, found: Analysis) -> None:
-        """Bind the holes and missing imports of a text that the program is about to run."""
+        """Bind the holes and missing imports of a source text that the program is about to run."""
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})

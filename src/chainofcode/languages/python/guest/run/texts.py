@@ -1,4 +1,4 @@
-"""`eval`, `exec` and `compile` for the program: the holes in a text are bound before the text runs.
+"""`eval`, `exec` and `compile` for the program: the holes in source text are bound before it runs.
 
 If the program calls them by name, CPython's own functions run, in the program's frame. If it passes them as values, it
 gets wrappers that behave like CPython's functions called from the caller's frame. Standard library only.
@@ -35,15 +35,15 @@ _COMPILE = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
 
 
 class Texts:
-    """Binds the holes in texts; `bind` is called with the analysis of each text."""
+    """Binds the holes in source texts; `bind` is called with the analysis of each."""
 
     def __init__(self, own: dict[str, Any], bind: Callable[[Analysis], None]) -> None:
         self._own, self._bind = own, bind
-        self._opened: set[str] = set()  # texts whose holes are bound
+        self._opened: set[str] = set()  # source texts whose holes are bound
         own.update({kind.name: kind(self) for kind in (_Eval, _Exec, _Compile)})
 
     def opened(self, source: Any) -> Any:
-        """Bind the holes in a text, and return it."""
+        """Bind the holes in a source text, and return it."""
         self.open(source, sys._getframe(1))
         return source
 
@@ -87,7 +87,7 @@ def _as_text(source: Any) -> str | None:
 
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
-    """Suppress warnings while a text is parsed here; CPython issues them when it runs the text.
+    """Suppress warnings while a source text is parsed here; CPython issues them when it runs the text.
 
     Sets the filters directly: `warnings.simplefilter` would reset which warnings were already shown.
     """

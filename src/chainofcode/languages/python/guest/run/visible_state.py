@@ -1,4 +1,4 @@
-"""The program's variables as a model sees them at a pause: short texts, first of the variables that the line reads.
+"""The program's variables as a model sees them at a pause: as short texts, variables that the line reads first.
 
 Unlike the texts of steps, these show the fields of dataclasses and the first rows of arrays and data frames. No program
 code runs. Standard library only.

@@ -158,7 +158,7 @@ class Depth:
             self._real(min(limit + self._own + _MARK_FRAMES, _MAX_DEPTH))
 
 
-class Chance:
+class RandomGenerators:
     """Seeds each generator that the program has imported; call `settle` after each of its imports."""
 
     def __init__(self, seed: int) -> None:

@@ -268,7 +268,7 @@ def read_all(iterable: Any) -> Any:
 
 
 def text(*parts: Any) -> Any:
-    """Evaluate an f-string, given as texts and triples of value, conversion and format."""
+    """Evaluate an f-string, given as strings and triples of value, conversion and format."""
     try:
         return "".join([part if type(part) is str else _formatted(*part) for part in parts])
     except Unknown as unknown:

@@ -17,11 +17,11 @@ from types import ModuleType
 from .....values.codec import show_as
 from ....guest.file_readers import read_file
 from ....guest.link import GuestLink, clean
-from ....guest.requests import given
+from ....guest.requests import value_in
 from ..run.bindings import Bindings, failure
 from ..run.places import FILENAME, Places
 from ..run.watch import Output
-from ..run.world import Chance, Clock
+from ..run.world import Clock, RandomGenerators
 from . import promises
 from .promises import Promise, Unknown, is_promise
 
@@ -95,7 +95,7 @@ class Foresight:
         replies = self._replies.get(known, ())
         reply = self._next_reply(known, replies)
         if reply is not None:
-            return given(reply)
+            return value_in(reply)
         message = message or make_message()
         origin = clean(message["text"], _MAX_ORIGIN_CHARS)
         if key is None or replies or message["name"] in self._tools:
@@ -117,7 +117,7 @@ class Foresight:
         turn = self._taken[key] = self._taken.get(key, 0) + 1
         if turn > len(self._replies.get(key, ())):
             raise Unknown(clean(message["text"], _MAX_ORIGIN_CHARS))
-        return given(self._replies[key][turn - 1])
+        return value_in(self._replies[key][turn - 1])
 
     def _report(self, key: str, message: dict[str, Any], origin: str) -> None:
         number = self._link.open(message)
@@ -143,7 +143,7 @@ class Shadow:
         self, link: GuestLink, start: dict[str, Any], program: Prepared, make_inputs: Callable[[], dict[str, Any]]
     ) -> None:
         self._link, self._start, self._program, self._make_inputs = link, start, program, make_inputs
-        self._clock, self._chance = Clock(start["clock"], sleeps=False), Chance(start["seed"])
+        self._clock, self._generators = Clock(start["clock"], sleeps=False), RandomGenerators(start["seed"])
         self._foresight = Foresight(link, start["tools"])
         self._places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
         show_as(Promise, "…")
@@ -161,7 +161,7 @@ class Shadow:
 
     def _enter_world(self) -> None:
         self._clock.install()
-        self._chance.install()
+        self._generators.install()
         source = self._program.parsed.source
         linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
         sys.argv = ["program.py"]
@@ -178,7 +178,7 @@ class Shadow:
         """Run the program once. Returns the error that it ended with, if any."""
         self._foresight.begin()
         self._clock.restart()
-        self._chance.restart()
+        self._generators.restart()
         sys.stdout = sys.stderr = io.TextIOWrapper(Output(lambda text: None), encoding="utf-8", errors="replace")
         module = sys.modules["__main__"] = ModuleType("__main__")
         names = self._names = module.__dict__
@@ -227,7 +227,7 @@ class Shadow:
 
     def _settle(self) -> None:
         self._clock.settle()
-        self._chance.settle()
+        self._generators.settle()
 
     def _skip(self, statement: int) -> None:
         error = sys.exc_info()[1]
