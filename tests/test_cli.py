@@ -407,7 +407,16 @@ def test_clock_and_seed_by_option(tmp_path: Path) -> None:
     assert first.startswith("answer: ('2031-05-06', 0.32383")
     assert json.loads((tmp_path / "t").read_text().splitlines()[0])["settings"] == {"clock": 1935817200.0, "seed": 7}
     assert coc("run", path, "--clock", "later").returncode == 2
-    assert "2025-01-01" not in coc("run", path, "--clock", "now").stdout
+    now = coc("run", path, "--clock", "now")
+    assert "2025-01-01" not in now.stdout + now.stderr
+
+
+def test_program_that_reads_the_fixed_clock_gets_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("import datetime\nanswer = str(datetime.date.today())")
+    assert "use --clock now for the real time" in coc("run", path).stderr
+    path.write_text("answer = 'today'")
+    assert coc("run", path).stderr == ""
 
 
 def test_full_disk_loses_nothing(tmp_path: Path) -> None:

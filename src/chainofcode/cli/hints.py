@@ -1,13 +1,15 @@
-"""Hints for a run without an answer: options that would help."""
+"""Hints after a run: options that would help."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 from ..engine import Result
+from ..languages import SQL
 from ..sandbox.frames import Failure
 from .model_options import BUDGETS
 from .run_options import LIMITS, read_options
@@ -15,12 +17,14 @@ from .run_options import LIMITS, read_options
 _DISK_FULL = {"EFBIG", "ENOSPC", "EDQUOT"}
 _REFUSED = {"EPERM", "EACCES"}
 _NO_FILE = {"ENOENT", "EROFS", *_REFUSED}
+_READS_CLOCK = re.compile(r"\b(?:now|today|utcnow|time|localtime|gmtime)\(\)|\bDate\.now\(|\bnew Date\(\)")
 _MORE = 10  # the suggested limit, as a multiple of the one that was too low
 
 
 def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
     error = result.error
     if error is None:
+        yield from _clock_hint(result, given)
         return
     code = error.code or error.type
     if limit := result.reason.limit or _exceeded_limit(code, given):
@@ -31,6 +35,14 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
             yield "or let a model answer the calls: --model local, or another one (docs/models.md)"
     elif result.trace.answer is not None:
         yield from _refusal_hint(error, result.trace.answer.sandbox, given)
+
+
+def _clock_hint(result: Result, given: argparse.Namespace) -> Iterator[str]:
+    program, clock = result.trace.program, result.trace.settings.get("clock")
+    if program is None or clock is not None or program.language == SQL.name or getattr(given, "quiet", False):
+        return
+    if _READS_CLOCK.search(program.source):
+        yield "the program reads the clock, which starts at 2025-01-01 in every run; use --clock now for the real time"
 
 
 def _call_hint(error: Failure) -> Iterator[str]:
