@@ -514,6 +514,29 @@ def test_trace_has_the_requests_that_a_time_limit_cancelled() -> None:
     assert (vote, cancelled, last) == (("A: yes", False), ("", True), ("A: yes", False))
 
 
+class SlowToJudge(ScriptedLM):
+    """A model that takes a minute for the value of a call."""
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Any:
+        if "delta state:" in messages[-1].content:
+            await asyncio.sleep(60)
+        return await super().complete(messages, **options)
+
+
+@pytest.mark.parametrize(("votes", "share"), [(1, True), (2, False)])
+def test_each_cancelled_request_is_in_the_trace_once(votes: int, share: bool) -> None:
+    lm, method = SlowToJudge(lambda messages: HOLE), compose("coc", votes=votes, seconds=3)
+    result = solve("How heavy?", lm, method=method, share=share)
+    assert [is_abandoned for _, is_abandoned in requests(result)].count(True) == votes
+
+
+@pytest.mark.parametrize("has_emulator", [False, True])
+def test_trace_of_react_has_its_cancelled_requests(has_emulator: bool) -> None:
+    lm = SlowToJudge(lambda messages: HOLE)
+    result = solve("How heavy?", lm, emulator=lm if has_emulator else None, method=compose("react", seconds=3))
+    assert [is_abandoned for _, is_abandoned in requests(result)] == [False, True]
+
+
 def test_time_limit_without_a_fallback_ends_the_run() -> None:
     result = solve("How heavy?", model(HOLE), emulator=never, method=compose("coc", seconds=0.5))
     assert outcomes(result) == [("limit:method", "")]
