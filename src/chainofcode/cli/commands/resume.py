@@ -19,7 +19,7 @@ from ...engine.journal import read_interrupted
 from ...errors import InputError
 from ...methods import Ways, ask
 from ...trace import Event, Trace, check_place
-from ..asked_options import fill_from
+from ..asked_options import fill_from, leave_open
 from ..method_options import (
     add_answer_type,
     add_language,
@@ -88,7 +88,7 @@ def add_to(commands: Any) -> None:
     add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
-    usual = {action.dest: action.default for action in parser._actions}
+    usual = leave_open(parser)
     parser.set_defaults(command=lambda given: _resume(given, usual))
 
 
