@@ -557,6 +557,13 @@ def test_time_limit_does_not_count_waiting_for_a_person_or_a_download() -> None:
     assert outcomes(result) == [("limit:method", "")]
 
 
+def test_time_limits_of_votes_do_not_count_what_another_vote_waits_for() -> None:
+    """A person answers the call for one vote; the others share the value, or download the same model."""
+    result = solve("How heavy?", model(HOLE), emulator=after_a_wait, method=compose("coc", votes=2, seconds=2))
+    assert outcomes(result) == [("answered", "vote"), ("answered", "vote"), ("answered", "")]
+    assert result.trace.answer is not None and result.trace.answer.votes == {"42": 2}
+
+
 def test_time_limit_of_a_method_keeps_the_cancellation_of_the_caller() -> None:
     async def cancelled() -> None:
         slow = asolve("How heavy?", model(HOLE), emulator=never, method=compose("coc", fallback=True, seconds=30))
