@@ -176,6 +176,16 @@ def test_time_that_a_person_takes_does_not_count(shop: Path, options: tuple[str,
     assert drawn.splitlines()[-1] == "4"
 
 
+def test_votes_ask_a_person_one_after_another(shop: Path) -> None:
+    replies = [f"```python\nanswer = 0 * weight('{name}') + 7\n```" for name in "ab"]
+    (shop / "script.jsonl").write_text("\n".join(map(json.dumps, replies)))
+    typed = [(f"weight('{name}') = ? (a number) ", "3\n") for name in "ab"]
+    options = ("--repairs", "0", "--no-fallback", "--votes", "2", "--ask-me", "weight", "--method-seconds", "3")
+    code, drawn = in_terminal(shop, *ASK[:4], *options, typed=typed, seconds=2)
+    assert code == 0, drawn
+    assert drawn.splitlines()[-1] == "7"
+
+
 @pytest.mark.parametrize("typed", ["n\n", "\n", "\x04", "why?\n"])
 def test_any_other_reply_refuses_the_call(shop: Path, typed: str) -> None:
     code, drawn = in_terminal(shop, *ASK, typed=[(PROMPT, typed)])

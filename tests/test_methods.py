@@ -514,6 +514,29 @@ def test_trace_has_the_requests_that_a_time_limit_cancelled() -> None:
     assert (vote, cancelled, last) == (("A: yes", False), ("", True), ("A: yes", False))
 
 
+class SlowToJudge(ScriptedLM):
+    """A model that takes a minute for the value of a call."""
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> Any:
+        if "delta state:" in messages[-1].content:
+            await asyncio.sleep(60)
+        return await super().complete(messages, **options)
+
+
+@pytest.mark.parametrize(("votes", "share"), [(1, True), (2, False)])
+def test_each_cancelled_request_is_in_the_trace_once(votes: int, share: bool) -> None:
+    lm, method = SlowToJudge(lambda messages: HOLE), compose("coc", votes=votes, seconds=3)
+    result = solve("How heavy?", lm, method=method, share=share)
+    assert [is_abandoned for _, is_abandoned in requests(result)].count(True) == votes
+
+
+@pytest.mark.parametrize("has_emulator", [False, True])
+def test_trace_of_react_has_its_cancelled_requests(has_emulator: bool) -> None:
+    lm = SlowToJudge(lambda messages: HOLE)
+    result = solve("How heavy?", lm, emulator=lm if has_emulator else None, method=compose("react", seconds=3))
+    assert [is_abandoned for _, is_abandoned in requests(result)] == [False, True]
+
+
 def test_time_limit_without_a_fallback_ends_the_run() -> None:
     result = solve("How heavy?", model(HOLE), emulator=never, method=compose("coc", seconds=0.5))
     assert outcomes(result) == [("limit:method", "")]
@@ -532,6 +555,13 @@ def test_time_limit_does_not_count_waiting_for_a_person_or_a_download() -> None:
     slow = "```python\nanswer = weight('stone') + price('stone')\n```"
     result = solve("How dear?", model(slow), emulator=after_a_wait, method=compose("coc", seconds=2))
     assert outcomes(result) == [("limit:method", "")]
+
+
+def test_time_limits_of_votes_do_not_count_what_another_vote_waits_for() -> None:
+    """A person answers the call for one vote; the others share the value, or download the same model."""
+    result = solve("How heavy?", model(HOLE), emulator=after_a_wait, method=compose("coc", votes=2, seconds=2))
+    assert outcomes(result) == [("answered", "vote"), ("answered", "vote"), ("answered", "")]
+    assert result.trace.answer is not None and result.trace.answer.votes == {"42": 2}
 
 
 def test_time_limit_of_a_method_keeps_the_cancellation_of_the_caller() -> None:

@@ -389,8 +389,27 @@ def test_resumed_question_keeps_the_time_limit_of_its_methods(tmp_path: Path) ->
     assert done.returncode == 1, done.stderr
     assert "coc took over 0.5 seconds" in done.stdout
     script.write_text(json.dumps({"when": "heavy", "reply": "```python\nanswer = 6 * 7\n```", "seconds": 1}))
-    done = coc("resume", path, "--method-seconds", "30")
+    done = coc("resume", path, "--method-seconds", "600")  # the default of coc ask replaces the recorded limit, too
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("has_second_limit", [False, True])
+def test_trace_of_a_resumed_run_that_needs_no_fallback_is_written(tmp_path: Path, has_second_limit: bool) -> None:
+    script, path = tmp_path / "script.jsonl", tmp_path / "t.jsonl"
+    program = f"```python\nx = 1\ny = 2\nanswer = f(3){' + f(4)' if has_second_limit else ''}\n```\nA: no number"
+    slow = [{"when": f"call: f({n})", "reply": "5", "seconds": 60} for n in (3, 4)]
+    lines = [*slow, {"when": "heavy", "reply": program}]  # the fallback's reply is no number, and it has no other
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    options = ("--type", "int", "--method-seconds", "2", "--sequential", "--repairs", "0")
+    done = coc("ask", "How heavy?", "--model", f"scripted:{script}", *options, "--trace", path)
+    assert done.returncode == 2 and "coc took over 2 seconds" in done.stderr, done.stderr
+    lines = [{"when": "call: f(3)", "reply": "5"}, slow[1] if has_second_limit else {**slow[1], "seconds": 0}]
+    script.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    limits = ("--no-fallback", "--method-seconds", "2") if has_second_limit else ("--method-seconds", "30")
+    assert coc("resume", path, *limits).returncode == has_second_limit
+    trace = Trace.read(path)
+    assert "f(3)" in [step.call for step in trace.steps]
+    assert trace.answer is not None and trace.answer.text == ("" if has_second_limit else "5")
 
 
 def test_resumed_question_keeps_its_options_for_images_and_overlap(tmp_path: Path) -> None:

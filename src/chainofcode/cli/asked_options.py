@@ -58,8 +58,15 @@ def asked_options(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def leave_open(parser: argparse.ArgumentParser) -> dict[str, Any]:
+    """Give options that a trace records the default None, for `fill_from`. Return their usual defaults."""
+    usual = {action.dest: action.default for action in parser._actions if action.dest in _KINDS}
+    parser.set_defaults(**dict.fromkeys(usual))
+    return usual
+
+
 def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any]) -> None:
-    """Set the options of `coc resume` that the command line leaves out to those in the trace."""
+    """Set the options that the command line of `coc resume` leaves out to those in the trace, else to the usual."""
     recorded = trace.settings.get("asked")
     options = dict(recorded) if isinstance(recorded, Mapping) else {}
     if not given.model and not given.emulator and not isinstance(options.get("emulator"), str):
@@ -69,7 +76,8 @@ def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any])
     for name, kinds in _KINDS.items():
         value = options.get(name)
         is_fitting = type(value) in kinds and not (name == "type" and str(value).endswith(".json"))
-        if is_fitting and getattr(given, name) == usual.get(name):
-            setattr(given, name, value)
-            if name in ("model", "emulator"):
-                note(f"asking {value}, as recorded in the trace")
+        if getattr(given, name) is not None:
+            continue
+        setattr(given, name, value if is_fitting else usual[name])
+        if is_fitting and name in ("model", "emulator"):
+            note(f"asking {value}, as recorded in the trace")

@@ -29,7 +29,7 @@ from ..platforms import discard_typed_input, read_stream, read_whole
 from ..reasons import Reason
 from ..render import Page, cut, for_terminal, plain
 from ..sandbox.frames import Failure
-from ..trace import Answer, Event, Step, Trace
+from ..trace import Answer, Call, Event, Step, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 _MAX_NOTE_CHARS = 2000
@@ -176,7 +176,7 @@ def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> 
 
 
 @contextmanager
-def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[list[Event]]:
+def saving_partial_trace(path: Path | None, least: int = 0) -> Iterator[list[Event]]:
     """Yield a list for the events of a run; write them as a trace if the run is interrupted or fails.
 
     Until `write_trace`, a journal next to the trace has the events so far.
@@ -193,7 +193,7 @@ def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[l
             if isinstance(error, ChainOfCodeError):
                 why = Failure(type=type(error).__name__, message=str(error))
             trace.add(Answer(Reason.INTERRUPTED, error=why, seconds=time.monotonic() - started))
-            write_trace(trace, path, least_events)
+            write_trace(trace, path, least)
             note(f"partial trace: {path} ('coc resume' continues the run)")
         raise
     finally:
@@ -214,11 +214,19 @@ class _Recording(list[Event]):
             self._journal.add(event)
 
 
-def write_trace(trace: Trace, path: Path, least_events: int = 0) -> None:
-    """Write a trace, unless it has fewer than `least_events` events, and remove its journal."""
-    if len(trace.events) >= least_events:
+def write_trace(trace: Trace, path: Path, least: int = 0) -> None:
+    """Write a trace, unless it has fewer than `least` reusable events, and remove its journal."""
+    if reusable_events(trace) >= least:
         trace.write(path)
     remove_journal(path)
+
+
+def reusable_events(trace: Trace) -> int:
+    """Return how many events of a trace a resumed run can reuse: all but cancelled requests and ends of attempts."""
+    return sum(
+        not isinstance(event, Answer) and not (isinstance(event, Call) and event.is_abandoned and not event.tool)
+        for event in trace.events
+    )
 
 
 def result_data(result: Result) -> dict[str, Any]:

@@ -151,7 +151,7 @@ async def ask(
     inquiry = Inquiry(
         question=question,
         lm=model,
-        emulating=lm if emulator is None and cache is not None else emulator,  # values have their own keys
+        emulating=as_lm(lm) if emulator is None else emulator,  # its requests have their own keys and records
         cache=cache,
         shots=shots,
         examples=examples,

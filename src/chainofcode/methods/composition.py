@@ -15,7 +15,7 @@ import msgspec
 from ..emulator.common_values import SharedValues
 from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Around, Completion, Message
-from ..lm.deadline import Deadline
+from ..lm.deadline import Deadline, shared_clock
 from ..program import Program
 from ..reasons import Reason
 from ..sandbox import Sandbox
@@ -224,8 +224,10 @@ def voted(method: Method, votes: int, doubts: Doubts | None = None) -> Method:
         if inquiry.options.share:
             inquiry = dataclasses.replace(inquiry, shared=SharedValues(inquiry.emulator, votes))
         found: list[list[Event]] = [[] for _ in range(votes)]
+        collecting = [_collected(run, method, _seeded(inquiry, seed)) for seed, run in enumerate(found)]
         try:
-            runs = await _all_of([_collected(run, method, _seeded(inquiry, seed)) for seed, run in enumerate(found)])
+            with shared_clock():
+                runs = await _all_of(collecting)
         except asyncio.CancelledError:
             for call in _calls(found):
                 yield call

@@ -70,6 +70,9 @@ class _Acting(Emulator):
         self._turns.append(call.reply)
         return Answered(self._action(call), (call,), is_once=True)  # the same observation may come again
 
+    def abandoned(self) -> list[Call]:
+        return self._other.abandoned()
+
     def _action(self, call: Call) -> dict[str, Any]:
         """Return the code of a turn; without any, the answer it states."""
         blocks = _CODE.findall(call.reply)

@@ -20,7 +20,7 @@ from ...trace import Call, Step, Trace
 from ...values.codec import ValueFormatError, decode
 from .recorded import recorded_options
 
-_OVER = (Reason.ANSWERED, Reason.ERROR)
+OVER = (Reason.ANSWERED, Reason.ERROR)  # ends after which nothing is left to do
 
 
 class Resumed:
@@ -28,7 +28,7 @@ class Resumed:
 
     def __init__(self, trace: Trace) -> None:
         ended = trace.answer
-        if ended is not None and not ended.then and ended.reason in _OVER:
+        if ended is not None and not ended.then and ended.reason in OVER:
             raise InputError(f"nothing is left to do: the run ended ({ended.reason}); coc replay runs it again")
         if trace.edited:
             raise InputError("the trace is a what-if, not a run: there is nothing to resume")
@@ -212,4 +212,4 @@ class _Replying(Around):
         return await self._lm.complete(messages, **options)
 
 
-__all__ = ["Resumed"]
+__all__ = ["OVER", "Resumed"]

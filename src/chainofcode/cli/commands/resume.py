@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ...audit import check_chain
-from ...audit.replay.resume import Resumed
+from ...audit.replay.resume import OVER, Resumed
 from ...emulator import Toolbox
 from ...engine import Result, RunOptions, execute
 from ...engine.journal import read_interrupted
 from ...errors import InputError
 from ...methods import Ways, ask
 from ...trace import Event, Trace, check_place
-from ..asked_options import fill_from
+from ..asked_options import fill_from, leave_open
 from ..method_options import (
     add_answer_type,
     add_language,
@@ -49,6 +49,7 @@ from ..terminal import (
     print_json,
     print_trace,
     result_data,
+    reusable_events,
     saving_partial_trace,
     write_trace,
 )
@@ -87,7 +88,7 @@ def add_to(commands: Any) -> None:
     add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
-    usual = {action.dest: action.default for action in parser._actions}
+    usual = leave_open(parser)
     parser.set_defaults(command=lambda given: _resume(given, usual))
 
 
@@ -106,7 +107,8 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
     try:
         _print(result, given)
     finally:
-        write_trace(result.trace, target, least_events=_least(trace, given))
+        is_over = result.reason in OVER
+        write_trace(result.trace, target, 0 if is_over else _least(trace, given))
     return ANSWERED if result.is_answered else NO_ANSWER
 
 
@@ -134,8 +136,8 @@ async def _continue(resumed: Resumed, tools: Toolbox, given: argparse.Namespace,
 
 
 def _least(trace: Trace, given: argparse.Namespace) -> int:
-    """Return how many events a trace needs to replace the resumed one, so that no values are lost."""
-    return 0 if given.written else len(trace.events)
+    """Return how many reusable events a trace needs to replace the resumed one, so that no values are lost."""
+    return 0 if given.written else reusable_events(trace)
 
 
 def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> RunOptions:

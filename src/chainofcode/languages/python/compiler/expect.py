@@ -21,6 +21,7 @@ from .kinds import (
     literals,
     merge,
     pattern_values,
+    type_of_sliced,
     type_with_attribute,
 )
 from .library import ARGUMENT_TYPES, ELEMENT_TYPES
@@ -255,7 +256,7 @@ class _Reader:
                 return "int"
             return literals(self._looks.literals(held), False) if isinstance(held, ast.Dict) else ""
         if isinstance(subscript.slice, ast.Slice):
-            return self._used(subscript, hops)
+            return type_of_sliced(self._used(subscript, hops))
         if isinstance(subscript.slice, ast.Constant) and isinstance(subscript.slice.value, str):
             return self._field(subscript, subscript.slice.value, hops)
         return ""

@@ -218,6 +218,15 @@ def literals(values: list[object], is_open: bool) -> str:
     return "truth" if kinds == {bool} else ""
 
 
+def type_of_sliced(kind: str) -> str:
+    """Return the type of a value from that of its slice: the value's label, length and truth may differ."""
+    if "Literal[" in kind:
+        return "str"
+    if kind.startswith("tuple["):
+        return "list"
+    return kind if kind in ("str", "list", "sized") or kind.startswith("list[") else ""
+
+
 def type_with_attribute(attribute: str) -> str:
     """Return the type that has an attribute."""
     if attribute in _DATE_ATTRIBUTES:
