@@ -35,11 +35,9 @@ class Slow:
     def __init__(self, seed: int = 0, delay: float = 0.003) -> None:
         self._random, self._delay = random.Random(seed), delay
         self.requested: list[str] = []
-        self.typed: set[tuple[str, str]] = set()
 
     async def answer(self, pause: Pause) -> Answered:
         self.requested.append(pause.text)
-        self.typed.add((pause.text, pause.type))
         await asyncio.sleep(self._random.random() * self._delay)
         if pause.name not in HOLES or not all(type(arg) is int for arg in pause.args):
             raise EmulationError(f"no value for {pause.text}")
@@ -68,8 +66,7 @@ def test_random_programs_give_the_same_trace_with_lookahead(start: int) -> None:
         assert comparable(ahead) == comparable(plain), f"seed {seed}\n{source}"
         assert ahead.trace.answer is not None
         assert len(emulator.requested) == ahead.trace.lm_calls + ahead.trace.answer.wasted, f"seed {seed}\n{source}"
-        # The first use of a call decides its type: lookahead may find a use that expects another type first.
-        assert len(emulator.typed) == len(emulator.requested), f"seed {seed}\n{source}"
+        assert len(set(emulator.requested)) == len(emulator.requested), f"seed {seed}\n{source}"
 
     async def run_all() -> None:
         async with opened("auto") as sandbox:
