@@ -254,7 +254,8 @@ def test_each_record_prints_one_line(tmp_path: Path) -> None:
         (["debug", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
         (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
         (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
-        (["frobnicate"], "invalid choice"),
+        (["aks", "Why?"], "coc: unknown command 'aks'; did you mean 'ask'?\nsee coc --help\n"),
+        (["frobnicate"], "coc: unknown command 'frobnicate'\nsee coc --help\n"),
         (
             ["ask", "Why?", "--modle", "local"],
             "coc ask: unrecognized option: --modle (did you mean --model?)\nsee coc ask --help",

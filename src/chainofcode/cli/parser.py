@@ -25,7 +25,7 @@ OPTION_GROUPS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Prints errors in two lines, without the usage, and suggests near matches for unknown options.
+    """Prints errors in two lines, without the usage, and suggests near matches for unknown options and commands.
 
     Its help shows the examples first, then the command's own options, then those in `OPTION_GROUPS`.
     """
@@ -58,6 +58,12 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             self.error(self._refusal(unknown[0].partition("=")[0]))  # without its value, which may be a secret
         return known, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
+            near = difflib.get_close_matches(value, action.choices, n=1)
+            self.error(f"unknown command {value[:100]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {plain(message)}\nsee {self.prog} --help\n")
