@@ -282,6 +282,43 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
     assert words in done.stderr
 
 
+@pytest.mark.parametrize("command", ["run", "explain"])
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "orders.csv",
+            "order_id\n1\n",
+            "a .csv file holds data; to ask about it, use coc ask QUESTION --file orders.csv",
+        ),
+        ("ORDERS.JSON", "{}", "a .json file holds data; to ask about it, use coc ask QUESTION --file ORDERS.JSON"),
+        ("shop.sqlite", "SQLite format 3", "a .sqlite file holds data; to ask"),
+        ("photo.png", "\x89PNG", "a .png file holds data; to ask about it"),
+        (
+            "notes.md",
+            "# Notes\n\nsome words\n",
+            "it has no code block; to ask about it, use coc ask QUESTION --file notes.md",
+        ),
+    ],
+)
+def test_file_that_is_not_a_program(tmp_path: Path, command: str, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    done = coc(command, name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"coc: {name} is not a program: {words}")
+
+
+def test_document_that_is_not_a_program(tmp_path: Path) -> None:
+    (tmp_path / "paper.pdf").write_text("%PDF-1.7")
+    assert "paper.pdf is not a program (expected .py, .js, " in coc("run", "paper.pdf", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("name", ["reply.md", "reply.txt"])
+def test_reply_that_contains_a_program(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("Here it is:\n\n```python\nanswer = 6 * 7\n```\n")
+    assert coc("run", name, cwd=tmp_path).stdout.startswith("answer: 42\n")
+
+
 @pytest.mark.parametrize(
     "data", [b"", b"\xff\xfe\x00\x80", b"x = 1\x00", b"\xef\xbb\xbfanswer = 1\r\n", b"answer = 'caf\xe9'"]
 )
