@@ -247,13 +247,26 @@ def test_each_record_prints_one_line(tmp_path: Path) -> None:
         (["run", "no\x1b[2J\x07.py"], "cannot read no\\x1b[2J\\x07.py"),
         (["run", "p.jsonl", "--trace", "t"], "--trace works with one program"),
         (["show", "missing"], "cannot read missing"),
-        (["show", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
-        (["verify", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
-        (["why", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
-        (["replay", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
-        (["debug", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
+        *(
+            (
+                [command, "p.py"],
+                "coc: p.py is not a trace; coc run and coc ask write one with --trace FILE (line 1: JSON",
+            )
+            for command in ("show", "replay", "verify", "why", "resume", "debug")
+        ),
+        (
+            ["replay", "bad.jsonl"],
+            "bad.jsonl is not a trace; coc run and coc ask write one with --trace FILE (line 1: Object missing",
+        ),
+        (
+            ["debug", "bad.jsonl"],
+            "bad.jsonl is not a trace; coc run and coc ask write one with --trace FILE (line 1: Object missing",
+        ),
         (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
-        (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
+        (
+            ["show", "empty"],
+            "empty is not a trace; coc run and coc ask write one with --trace FILE (line 1: the file is empty)",
+        ),
         (["aks", "Why?"], "coc: unknown command 'aks'; did you mean 'ask'?\nsee coc --help\n"),
         (["frobnicate"], "coc: unknown command 'frobnicate'\nsee coc --help\n"),
         (
