@@ -306,4 +306,7 @@ def test_missing_package_names_the_extra(tmp_path: Path) -> None:
         "except Exception as error:\n    print(type(error).__name__, error)\n"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert output == "LMError the package anthropic is missing: pip install 'chainofcode[anthropic]'\n"
+    assert output == (
+        "LMError anthropic:m needs the extra `anthropic` (the package anthropic is missing): "
+        "pip install 'chainofcode[anthropic]'\n"
+    )

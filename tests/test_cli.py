@@ -247,19 +247,33 @@ def test_each_record_prints_one_line(tmp_path: Path) -> None:
         (["run", "no\x1b[2J\x07.py"], "cannot read no\\x1b[2J\\x07.py"),
         (["run", "p.jsonl", "--trace", "t"], "--trace works with one program"),
         (["show", "missing"], "cannot read missing"),
-        (["show", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
-        (["verify", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
-        (["why", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
-        (["replay", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
-        (["debug", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
+        *(
+            (
+                [command, "p.py"],
+                "coc: p.py is not a trace; coc run and coc ask write one with --trace FILE (line 1: JSON",
+            )
+            for command in ("show", "replay", "verify", "why", "resume", "debug")
+        ),
+        (
+            ["replay", "bad.jsonl"],
+            "bad.jsonl is not a trace; coc run and coc ask write one with --trace FILE (line 1: Object missing",
+        ),
+        (
+            ["debug", "bad.jsonl"],
+            "bad.jsonl is not a trace; coc run and coc ask write one with --trace FILE (line 1: Object missing",
+        ),
         (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
-        (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
+        (
+            ["show", "empty"],
+            "empty is not a trace; coc run and coc ask write one with --trace FILE (line 1: the file is empty)",
+        ),
         (["frobnicate"], "coc: unknown command 'frobnicate'\nsee coc --help"),
-        (["verfy", "run.jsonl"], "coc: unknown command 'verfy' (did you mean verify?)\n"),
+        (["verfy", "run.jsonl"], "coc: unknown command 'verfy' (did you mean verify?)\nsee coc --help\n"),
         (["tokens", "drop"], "unknown action 'drop' (expected one of: list, add, revoke)"),
         (["run", "p.py", "--policy", "lax"], "--policy must be strict or paper, not 'lax'"),
         (["run", "p.py", "--seed", "one"], "--seed must be a whole number, not 'one'"),
         (["run", "p.py", "--seed"], "--seed needs a value"),
+        (["ask", "Why?", "--vote", "3"], "coc ask: unrecognized option: --vote (did you mean --votes?)"),
         (
             ["ask", "Why?", "--modle", "local"],
             "coc ask: unrecognized option: --modle (did you mean --model?)\nsee coc ask --help",
@@ -284,6 +298,43 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
     done = coc(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done
     assert words in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "explain"])
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        (
+            "orders.csv",
+            "order_id\n1\n",
+            "a .csv file holds data; to ask about it, use coc ask QUESTION --file orders.csv",
+        ),
+        ("ORDERS.JSON", "{}", "a .json file holds data; to ask about it, use coc ask QUESTION --file ORDERS.JSON"),
+        ("shop.sqlite", "SQLite format 3", "a .sqlite file holds data; to ask"),
+        ("photo.png", "\x89PNG", "a .png file holds data; to ask about it"),
+        (
+            "notes.md",
+            "# Notes\n\nsome words\n",
+            "it has no code block; to ask about it, use coc ask QUESTION --file notes.md",
+        ),
+    ],
+)
+def test_file_that_is_not_a_program(tmp_path: Path, command: str, name: str, text: str, words: str) -> None:
+    (tmp_path / name).write_text(text)
+    done = coc(command, name, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"coc: {name} is not a program: {words}")
+
+
+def test_document_that_is_not_a_program(tmp_path: Path) -> None:
+    (tmp_path / "paper.pdf").write_text("%PDF-1.7")
+    assert "paper.pdf is not a program (expected .py, .js, " in coc("run", "paper.pdf", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("name", ["reply.md", "reply.txt"])
+def test_reply_that_contains_a_program(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("Here it is:\n\n```python\nanswer = 6 * 7\n```\n")
+    assert coc("run", name, cwd=tmp_path).stdout.startswith("answer: 42\n")
 
 
 @pytest.mark.parametrize(

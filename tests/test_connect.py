@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import sys
 import time
@@ -14,6 +15,7 @@ import pytest
 from endpoint import drip, endless, serving
 
 from chainofcode import LM, Message, solve
+from chainofcode.cli import main
 from chainofcode.errors import InputError, LMError
 from chainofcode.lm import connect
 from chainofcode.lm.choose import default_model, free_memory_bytes, ollama_url
@@ -29,6 +31,19 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*SETTINGS, "COC_MODEL", "COC_SMALL"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")  # nothing listens there
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The packages of models that seem to be installed."""
+    packages = {"openai", "anthropic", "genai_prices", "xllamacpp"}
+    find_spec, known = importlib.util.find_spec, frozenset(packages)
+
+    def find(name: str, *package: str) -> Any:
+        return (name in packages or None) if name in known else find_spec(name, *package)
+
+    monkeypatch.setattr("importlib.util.find_spec", find)
+    return packages
 
 
 @pytest.fixture
@@ -223,8 +238,8 @@ def test_models_of_vendors_need_a_key(model: str, variable: str, monkeypatch: py
 
 def test_settings_decide_the_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no API key and no Ollama: the embedded model")
-    small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory is free: the smaller embedded model")
-    assert default_model(1_940_000_000) == small
+    why = "no API key and no Ollama; only 1.9 GB of memory is free: the smaller embedded model"
+    assert default_model(1_940_000_000) == ("local:qwen2.5-coder-0.5b", why)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
     assert default_model() == ("anthropic:claude-haiku-5-5", "ANTHROPIC_API_KEY is set")
     monkeypatch.setenv("ANTHROPIC_MODEL", "claude-other")
@@ -242,6 +257,47 @@ def test_running_ollama_is_the_default(endpoint: Any, monkeypatch: pytest.Monkey
     endpoint.script[:] = [{"models": models}]
     monkeypatch.setenv("OLLAMA_HOST", endpoint.url)
     assert default_model() == ("ollama:llama3.2:1b", f"Ollama is running at {endpoint.url}")
+
+
+def test_default_model_skips_what_is_not_installed(
+    endpoint: Any, installed: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    installed -= {"openai", "genai_prices"}
+    skipped = "OPENAI_API_KEY is set, but the package openai is not installed"
+    assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", f"{skipped}: the embedded model")
+    endpoint.script[:] = [{"models": [{"name": "llama3.2"}]}] * 2
+    monkeypatch.setenv("OLLAMA_HOST", endpoint.url)
+    ollama = f"Ollama is running at {endpoint.url}, but the package openai is not installed"
+    assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", f"{skipped}; {ollama}: the embedded model")
+    installed.add("genai_prices")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    assert default_model() == ("anthropic:claude-haiku-5-5", f"{skipped}; ANTHROPIC_API_KEY is set")
+    installed.add("openai")
+    installed.remove("genai_prices")
+    assert "OPENAI_API_KEY is set, but the package genai_prices is not installed; " in default_model()[1]
+
+
+def test_default_model_that_is_not_installed(installed: set[str], capsys: pytest.CaptureFixture[str]) -> None:
+    installed.clear()
+    assert main(["ask", "What?"]) == 2
+    error = capsys.readouterr().err
+    assert "needs the extra `local`: pip install 'chainofcode[local]'; for OpenAI or Ollama: 'chainofcode[op" in error
+
+
+@pytest.mark.parametrize("installs", [[], ["openai.py"]])
+def test_missing_package_of_a_vendor(tmp_path: Path, installs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("openai", "genai_prices"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *(place for place in sys.path if "site-packages" not in place)])
+    for name in installs:
+        (tmp_path / name).write_text("")
+    missing = "genai_prices" if installs else "openai"
+    words = (
+        rf"^ollama:x needs the extra `openai` \(the package {missing} is missing\): pip install 'chainofcode\[openai"
+    )
+    with pytest.raises(LMError, match=words):
+        ask(connect("ollama:x"), "hello")
 
 
 @pytest.mark.parametrize(

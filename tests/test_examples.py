@@ -17,6 +17,13 @@ from test_cli import coc
 
 EXAMPLES = ROOT / "examples"
 TABLE = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+WITHOUT_PACKAGES = """
+import importlib.util
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *package: None if name in ("pandas", "matplotlib") else find_spec(name, *package)
+import importlib.metadata
+importlib.metadata.packages_distributions = dict
+"""
 ROWS = re.findall(r"^\|.*\| `((?:coc|python) .*)` \| `(.*)` \|$", TABLE, re.M)
 
 
@@ -47,6 +54,28 @@ def test_examples_are_listed() -> None:
     assert [line.split()[0] for line in done.stdout.splitlines()] == re.findall(r"^\| \[([^]]+)", TABLE, re.M)
     listed = json.loads(coc("examples", "--json").stdout)
     assert [(example["command"], example["answer"]) for example in listed] == ROWS
+
+
+def test_list_names_what_an_example_needs() -> None:
+    listed = {line.split()[0]: line for line in coc("examples").stdout.splitlines()}
+    assert listed["sales.py"].endswith("a plot (needs pandas, matplotlib)")
+    assert listed["fruit.js"].endswith(" (needs the extra `js`)")
+    for (command, _), line in zip(ROWS, listed.values(), strict=True):
+        assert {*re.findall(r"--allow-package (\w+)", command)} - {"msgspec"} <= {*re.findall(r"\w+", line)}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("orders", "'matplotlib': no such package is"), ("sales", "'pandas', 'matplotlib': no such packages are")],
+)
+def test_missing_packages_are_one_line(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_PACKAGES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = coc("examples", name, cwd=tmp_path)
+    assert done.returncode != 0
+    last = done.stderr.splitlines()[-1].removeprefix("coc: ")
+    packages = " ".join(re.findall(r"'(\w+)'", words))
+    assert last == f"cannot grant {words} installed here (pip install {packages})"
 
 
 @pytest.mark.parametrize(

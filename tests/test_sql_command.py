@@ -191,6 +191,19 @@ def test_errors_name_line_and_column(engine: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
+def test_errors_about_a_table_name_the_tables(engine: str, coc: Coc) -> None:
+    def message(query: str, *files: str) -> str:
+        return coc("sql", query, *files, "--engine", engine)[1].splitlines()[1]
+
+    given = ("--file", "reviews.csv")
+    assert '"order"' in message("SELECT * FROM order", *given)
+    for query in ("* FROM order", "* FROM review", "* FROM review WHERE is_sarcastic(text)"):
+        assert message(f"SELECT {query}", *given).endswith(" (tables: reviews)")
+    assert "(tables" not in message("SELECT nope FROM reviews", *given)
+    assert message("SELECT * FROM reviews").endswith(" (no tables)")
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
 def test_columns_of_csv_have_types(engine: str, coc: Coc) -> None:
     query = "SELECT stars + 1 AS a, seen = true AS b, code || '!' AS c, typeof(stars) AS d FROM reviews WHERE id <= 1"
     out = coc("sql", query, "--file", "reviews.csv", "--engine", engine, "--json")[1]

@@ -87,7 +87,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("depth", [200, 5000])
 def test_a_header_nested_too_deep_is_a_clear_error(depth: int) -> None:
     line = b'{"event":"trace","version":1,"python":"3.12.1","inputs":{"x":%s}}' % (b"[" * depth + b"]" * depth)
-    with pytest.raises(TraceError, match="this is not a trace: line 1: "):
+    with pytest.raises(TraceError, match=r"this is not a trace; .* \(line 1: "):
         Trace.parse([line])
 
 

@@ -321,6 +321,40 @@ def test_a_score_below_one_is_explained(sandbox: Sandbox, tmp_path: Path, capsys
     assert verify(run("answer = 1 + 1", sandbox=sandbox).trace, sandbox=sandbox).losses == []
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "only how many",
+            "none of 3 values: changing any one of them, or all at once, leaves the answer as it is\n",
+        ),
+        ("most", "none of 4 values: changing any one of them leaves the answer as it is\n"),
+        ("a text", "none of 1 value: changing it leaves the answer as it is\n"),
+    ],
+)
+def test_values_that_do_not_change_the_answer(
+    name: str,
+    words: str,
+    sandbox: Sandbox,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = str(tmp_path / "t.jsonl")
+    run({**MOOT, **DECISIVE_TOGETHER}[name], model_value, sandbox=sandbox).trace.write(path)
+    main(["verify", path])
+    assert f"  decisive   {words}" in capsys.readouterr().out
+
+
+def test_verify_says_what_it_does_not_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "t.jsonl")
+    run("answer = size('ant') * 2", {"size('ant')": 3}).trace.write(path)
+    assert main(["verify", path]) == 0
+    output = capsys.readouterr().out
+    assert output.endswith("follows from the program and its values, not whether these are right.\n")
+    main(["verify", path, "--json"])
+    assert "right" not in capsys.readouterr().out
+
+
 def test_a_run_without_an_answer() -> None:
     result = run("answer = 1 / 0")
     found = verify(result.trace)

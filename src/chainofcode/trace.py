@@ -390,7 +390,7 @@ def _not_a_trace(name: str, line: int, cause: str) -> str:
     cause = cause[:_MAX_CAUSE_CHARS]
     if line > 1:
         return f"{name}, line {line}: not a line of a trace: {cause}"
-    return f"{name} is not a trace: line 1: {cause}; traces are written with --trace FILE"
+    return f"{name} is not a trace; coc run and coc ask write one with --trace FILE (line {line}: {cause})"
 
 
 def _has_program(attempt: list[Kept]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -218,10 +217,10 @@ def _opened(name: str, given: argparse.Namespace, progress: Progress | None, bud
     check_range(given, "rows", 1, _MAX_ROWS)
     name = resolved(name)
     provider, _, label = name.partition(":")
-    if provider == "local" and label in MODELS and not MODELS[label].is_here:
-        if importlib.util.find_spec("xllamacpp") is None:  # checked before the download
-            raise InputError("the embedded model needs the extra `local`: pip install 'chainofcode[local]'")
-        _confirm_download(label, is_agreed=given.yes)
+    if provider == "local":
+        _check_package(name, is_default=not (given.model or getattr(given, "emulator", None)))
+        if label in MODELS and not MODELS[label].is_here:
+            _confirm_download(label, is_agreed=given.yes)
     is_addressed = bool(given.base_url or given.api_key) and provider == _addressed_provider(given)
     lm = connect(
         name,
@@ -238,6 +237,15 @@ def _opened(name: str, given: argparse.Namespace, progress: Progress | None, bud
         yield Batched(chosen, given.rows) if given.rows else chosen
     finally:
         lm.close()
+
+
+def _check_package(name: str, *, is_default: bool) -> None:
+    """Raise InputError if llama.cpp is not installed, before any download."""
+    from ..lm.local import missing_package
+
+    if missing := missing_package(name):
+        others = "; for OpenAI or Ollama: 'chainofcode[openai]', for Claude: 'chainofcode[anthropic]'"
+        raise InputError(missing + (others if is_default else ""))
 
 
 def _addressed_provider(given: argparse.Namespace) -> str:

@@ -25,13 +25,13 @@ OPTION_GROUPS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """Prints errors in two lines, without the usage, and suggests near matches for unknown options.
+    """Prints errors in two lines, without the usage, and suggests near matches for unknown options and commands.
 
     Its help shows the examples first, then the command's own options, then those in `OPTION_GROUPS`.
     """
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(*arguments, **options)
+        super().__init__(*arguments, allow_abbrev=False, **options)  # a misspelt option is an error
         self.examples = examples
 
     def format_usage(self) -> str:

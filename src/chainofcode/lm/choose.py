@@ -1,4 +1,7 @@
-"""The default model: `COC_MODEL`, else a vendor whose key is set, else a model in Ollama, else the embedded model."""
+"""The default model: `COC_MODEL`, else a vendor whose key is set, else a model in Ollama, else the embedded model.
+
+A vendor, or Ollama, is skipped if its package is not installed.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ import http.client
 import os
 import threading
 import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from ..errors import LMError
-from .remote import without_login
+from .remote import missing_package, without_login
 
 _VENDORS = {"openai": "gpt-4o-mini", "anthropic": "claude-haiku-5-5"}  # with their default models
 _OLLAMA_PORT = 11434
@@ -25,23 +29,33 @@ def default_model(free_bytes: int | None = None) -> tuple[str, str]:
     """Return the name of the default model and why it was chosen. By default, the free memory is measured."""
     if name := os.environ.get("COC_MODEL"):
         return name, "set by COC_MODEL"
+    skipped: list[str] = []
+    for name, package, why in _available():
+        missing = missing_package(package)
+        if not missing:
+            return name, "; ".join([*skipped, why])
+        skipped.append(f"{why}, but the package {missing} is not installed")
+    return embedded_model("; ".join(skipped) or "no API key and no Ollama", free_bytes)
+
+
+def _available() -> Iterator[tuple[str, str, str]]:
+    """Yield the models with a key and the one in Ollama: the name, the package that it needs, and why it is chosen."""
     for provider, model in _VENDORS.items():
         key = f"{provider.upper()}_API_KEY"
         if os.environ.get(key):
-            return f"{provider}:{os.environ.get(f'{provider.upper()}_MODEL') or model}", f"{key} is set"
+            yield f"{provider}:{os.environ.get(f'{provider.upper()}_MODEL') or model}", provider, f"{key} is set"
     if ollama := _ollama_model():
         host = os.environ.get("OLLAMA_HOST")
-        where = f"at {without_login(host)[0]}" if host else "here"
-        return f"ollama:{ollama}", f"Ollama is running {where}"
-    return embedded_model("no API key and no Ollama: the embedded model", free_bytes)
+        yield f"ollama:{ollama}", "openai", f"Ollama is running {f'at {without_login(host)[0]}' if host else 'here'}"
 
 
-def embedded_model(why: str = "the embedded model", free_bytes: int | None = None) -> tuple[str, str]:
-    """Return the embedded model that fits into memory, and why it was chosen: `why` unless memory is short."""
+def embedded_model(why: str = "", free_bytes: int | None = None) -> tuple[str, str]:
+    """Return the embedded model that fits into memory, and why it was chosen, beginning with `why`."""
     free = free_memory_bytes() if free_bytes is None else free_bytes
     if free is not None and free < _ROOMY_BYTES:
-        return "local:qwen2.5-coder-0.5b", f"only {free / 1e9:.1f} GB of memory is free: the smaller embedded model"
-    return "local:qwen2.5-coder-1.5b", why
+        short = f"only {free / 1e9:.1f} GB of memory is free: the smaller embedded model"
+        return "local:qwen2.5-coder-0.5b", f"{why}; {short}" if why else short
+    return "local:qwen2.5-coder-1.5b", f"{why}: the embedded model" if why else "the embedded model"
 
 
 def ollama_url() -> str:

@@ -16,7 +16,8 @@ def main() -> None:
     try:
         import xllamacpp
     except ImportError as error:
-        print(json.dumps({"error": f"the package xllamacpp is missing ({error}): pip install 'chainofcode[local]'"}))
+        text = f"the package xllamacpp cannot be imported ({error}): pip install 'chainofcode[local]'"
+        print(json.dumps({"error": text}))
         return
     output = os.dup(1)
     os.dup2(2, 1)  # standard output is for the host alone

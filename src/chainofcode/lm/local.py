@@ -112,8 +112,8 @@ class LocalLM(LM):
 
     def _missing(self) -> str:
         """Return what is missing: the package or the weights."""
-        if importlib.util.find_spec("xllamacpp") is None:
-            return f"{self.name} needs the extra `local`: pip install 'chainofcode[local]'"
+        if missing := missing_package(self.name):
+            return missing
         if self._model.endswith(".gguf"):
             return "" if Path(self._model).is_file() else f"there is no model file {self._model!r}"
         is_here = weights(self._model).is_here
@@ -130,9 +130,11 @@ class LocalLM(LM):
         if self._server is not None and self._server.has_ended:
             self.close()
         if self._server is None:
+            if missing := missing_package(self.name):
+                raise LMError(missing)
             path = await self._fetched()
             self._progress(0, 0, f"loading {self._model}")
-            self._server = await asyncio.to_thread(_LlamaServer, path, self._threads)
+            self._server = await asyncio.to_thread(_LlamaServer, path, self._threads, self.name)
         return self._server
 
     async def _hold(self, prefix: list[Message]) -> int:
@@ -240,6 +242,12 @@ class LocalLM(LM):
         self.close()
 
 
+def missing_package(name: str) -> str:
+    """Return what to install for a local model of this name; empty if llama.cpp is installed."""
+    is_here = importlib.util.find_spec("xllamacpp") is not None
+    return "" if is_here else f"{name} needs the extra `local`: pip install 'chainofcode[local]'"
+
+
 def _stamp(path: Path) -> str:
     """Return a string that changes when a file does."""
     try:
@@ -263,7 +271,7 @@ def _is_long(prefix: Sequence[Message]) -> bool:
 class _LlamaServer:
     """The llama.cpp process and its HTTP interface."""
 
-    def __init__(self, path: Path, threads: int) -> None:
+    def __init__(self, path: Path, threads: int, name: str) -> None:
         self._key = secrets.token_hex(16)
         self._process = subprocess.Popen(
             [sys.executable, "-s", "-P", str(_PROCESS)],
@@ -297,7 +305,7 @@ class _LlamaServer:
             report = {"error": f"llama.cpp {why}; is there enough memory?"}
         if "address" not in report:
             self.close()
-            raise LMError(f"cannot start {path.name}: {report['error']}")
+            raise LMError(f"cannot start {name}: {report['error']}")
         self._host, self._port = "127.0.0.1", int(str(report["address"]).rpartition(":")[2])
         self.recent: deque[str] = deque(maxlen=_IN_CACHE)
         about = path.stat()

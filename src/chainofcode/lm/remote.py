@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import operator
 import os
 import re
@@ -27,6 +28,7 @@ from .prices import BATCH_SHARE
 from .reply_stream import OnText, ReplyStream
 from .vision import sees_images
 
+_PRICES = "genai_prices"  # in the extra of each vendor
 _IN_FLIGHT = 16  # within the rate limits of most accounts
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
@@ -309,11 +311,12 @@ class RemoteLM(LM):
 
     def _imported(self) -> Any:
         try:
-            importlib.import_module("genai_prices")
-            return importlib.import_module(self.package)
+            package = importlib.import_module(self.package)
+            importlib.import_module(_PRICES)
+            return package
         except ImportError as error:
-            text = f"the package {error.name} is missing: pip install 'chainofcode[{self.package}]'"
-            raise LMError(text) from None
+            missing = f"{self.name} needs the extra `{self.package}` (the package {error.name} is missing)"
+            raise LMError(f"{missing}: pip install 'chainofcode[{self.package}]'") from None
 
     async def _check(self, response: Any) -> None:
         """Raise for an error response, before the package reads its body without a bound."""
@@ -366,6 +369,11 @@ class RemoteLM(LM):
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "[key]")
         return text
+
+
+def missing_package(vendor: str) -> str:
+    """Return the first package that is missing here for the models of a vendor; empty if none is."""
+    return next((package for package in (vendor, _PRICES) if importlib.util.find_spec(package) is None), "")
 
 
 def _is_listed(model: str, body: bytes) -> bool:

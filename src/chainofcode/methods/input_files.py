@@ -37,6 +37,7 @@ _KINDS = {
     ".db": "database", ".sqlite": "database", ".sqlite3": "database",
     ".jpeg": "path", ".gif": "path", ".webp": "path", ".bmp": "path", ".tif": "path", ".tiff": "path", ".svg": "path",
 }  # fmt: skip
+_OTHER_DATA = {".duckdb", ".ddb", ".html", ".ipynb", ".toml", ".xml", ".yaml", ".yml"}
 _READ_WITH = {".parquet": "pyarrow", ".pq": "pyarrow", ".xlsx": "openpyxl", ".xlsm": "openpyxl"}
 _MEANT_OTHERWISE = {*sys.stdlib_module_names, "answer", "pd", "np", "plt", "pandas", "numpy"}
 _JAVASCRIPT_WORDS = """
@@ -122,6 +123,12 @@ def _kind(path: str) -> str:
     if Path(path).suffix.lower() == ".xls":  # its only reader, xlrd, is hardly maintained
         raise InputError(f"cannot read {path}: Excel's old format is not supported; save the file as .xlsx or CSV")
     return _KINDS.get(Path(path).suffix.lower(), "text")
+
+
+def holds_data(path: Path) -> bool:
+    """Whether the suffix of a file says that it holds data, rather than text in which there may be a program."""
+    suffix = path.suffix.lower()
+    return _KINDS.get(suffix, "text") != "text" or suffix in _OTHER_DATA
 
 
 def check_file(path: str, max_bytes: int) -> None:

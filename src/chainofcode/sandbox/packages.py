@@ -7,7 +7,7 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,19 @@ def _namespace(name: str) -> list[str]:
     ]
 
 
-def _why_not(package: str) -> str:
+def _why_not(missing: Sequence[str]) -> str:
+    """Return why packages cannot be granted: the first that is named wrongly, else all of them."""
+    for package in missing:
+        if why := _misnamed(package):
+            return f"cannot grant {package!r}: {why}"
+    what = "no such package is" if len(missing) == 1 else "no such packages are"
+    return f"cannot grant {', '.join(map(repr, missing))}: {what} installed here (pip install {' '.join(missing)})"
+
+
+def _misnamed(package: str) -> str:
+    """Return what is wrong with the name of a package that is not found; empty if it is only not installed."""
+    if not package:
+        return "the name is empty"
     if package in sys.stdlib_module_names:
         return "it is part of Python and needs no grant"
     import importlib.metadata
@@ -93,7 +105,7 @@ def _why_not(package: str) -> str:
     if modules:
         public = min(modules, key=lambda module: module.startswith("_"))  # PyYAML has `_yaml` and `yaml`
         return f"use the name that programs import; did you mean {public}?"
-    return f"no such package is installed here (pip install {package})" if package else "the name is empty"
+    return ""
 
 
 def _readable(read: str) -> str:
@@ -154,6 +166,9 @@ class Packages:
         self.modules, self.search, self._shown = set[str](), set[str](), set[str]()
         self._homes: dict[str, list[str]] | None = None
         self._seen: set[str] = set()
+        missing = [name for name in self.names if not is_installed(name) and not _namespace(name)]
+        if missing:
+            raise InputError(_why_not(missing))
         for name in self.names:
             self._add(name)
 
@@ -162,8 +177,6 @@ class Packages:
         return sorted(self._shown)
 
     def _add(self, package: str) -> None:
-        if not is_installed(package) and not _namespace(package):
-            raise InputError(f"cannot grant {package!r}: {_why_not(package)}")
         if self._homes is None:
             import importlib.metadata  # slow to import
 

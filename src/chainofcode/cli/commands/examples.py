@@ -17,13 +17,17 @@ from ... import __file__ as _PACKAGE
 from ...errors import InputError
 from ..terminal import ANSWERED, note, print_json, print_lines, write_lines
 
-_ROW = re.compile(r"\| \[(?P<name>[^]]+)\]\([^)]+\) \| (?P<shows>[^|]+) \| `(?P<command>[^`]+)` \| `(?P<answer>.+)` \|")
+_ROW = re.compile(
+    r"\| \[(?P<name>[^]]+)\]\([^)]+\) \|(?P<shows>[^|]+)\|(?P<needs>[^|]*)\|"
+    r" `(?P<command>[^`]+)` \| `(?P<answer>.+)` \|"
+)
 _RECORDED = ("--values", "--model")  # options that stand in for a model
 
 
 class Example(msgspec.Struct, frozen=True):
     name: str
     shows: str
+    needs: str  # what to install
     command: str  # with paths from the directory above the examples
     answer: str
 
@@ -55,9 +59,13 @@ def _command(given: argparse.Namespace, run: Callable[[Sequence[str]], int]) -> 
         print_json([msgspec.to_builtins(example) for example in examples])
         return ANSWERED
     width = max(len(example.name) for example in examples)
-    print_lines([f"{example.name:<{width}}  {example.shows}" for example in examples])
+    print_lines([f"{example.name:<{width}}  {example.shows}{_needs(example)}" for example in examples])
     note(f"coc examples {examples[0].name} runs one; their files are in {folder}")
     return ANSWERED
+
+
+def _needs(example: Example) -> str:
+    return f" (needs {example.needs})" if example.needs else ""
 
 
 def _folder() -> Path:

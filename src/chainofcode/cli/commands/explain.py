@@ -16,9 +16,10 @@ from ...languages import SQL, language_of_file
 from ...lm.prices import estimated_dollars
 from ...lm.providers import resolved
 from ...render import fit, plain
+from ..program_files import read_program
 from ..query_options import add_database, with_files
 from ..run_options import add_options, chosen_sandbox, read_options
-from ..terminal import ANSWERED, note, print_json, print_line, read_text
+from ..terminal import ANSWERED, note, print_json, print_line
 from ..value_sources import add_values, known_values
 
 _WIDTH, _NAME_WIDTH, _MAX_CALLS = 60, 24, 100
@@ -54,7 +55,7 @@ def add_to(commands: Any) -> None:
 def _explain(given: argparse.Namespace) -> int:
     if given.program.suffix == ".jsonl":
         raise InputError("coc explain works with one program, not a file of records")
-    source, options = read_text(given.program), read_options(given)
+    source, options = read_program(given.program), read_options(given)
     with chosen_sandbox(given, spares=0) as sandbox:
         language = language_of_file(given.program)
         options = with_files(given, dataclasses.replace(options, language=language), language, sandbox)

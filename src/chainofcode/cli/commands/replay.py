@@ -17,6 +17,7 @@ from ...trace import Answer, Trace, as_json, check_place
 from ...values.codec import ValueFormatError, brief, decode
 from ..model_options import add_model, named_model
 from ..parser import add_list, add_trace_argument
+from ..program_files import read_program
 from ..run_options import add_sandbox, chosen_sandbox
 from ..terminal import (
     ANSWERED,
@@ -28,7 +29,6 @@ from ..terminal import (
     print_line,
     print_lines,
     print_trace,
-    read_text,
     result_data,
 )
 from ..trace_warnings import warnings
@@ -91,7 +91,7 @@ def _replay(given: argparse.Namespace) -> int:
 
 
 def _replayed(trace: Trace, chain: Chain, given: argparse.Namespace) -> Replay:
-    program = read_text(given.edit) if given.edit else None
+    program = read_program(given.edit) if given.edit else None
     changes = Changes.parse(given.set, trace) if given.set else None
     if given.written:
         check_place(given.written)

@@ -23,6 +23,7 @@ from ..asked_options import asked_options
 from ..hints import hints
 from ..model_options import add_person
 from ..parser import check_range
+from ..program_files import read_program
 from ..query_options import with_files
 from ..run_options import add_options, chosen_sandbox, read_options
 from ..terminal import (
@@ -91,7 +92,7 @@ def _command(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace, tools: Toolbox) -> int:
-    source = read_text(given.program)
+    source = read_program(given.program)
     options = dataclasses.replace(read_options(given), tools=tools, language=language_of_file(given.program))
     options = dataclasses.replace(options, asked=asked_options(given))
     check_range(given, "value-delay", 0, _MAX_DELAY_SECONDS)

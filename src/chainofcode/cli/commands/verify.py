@@ -20,6 +20,7 @@ from ..trace_warnings import note_grants
 
 _WORDS = {"python": "Python", "lm": "LM", "tool": "tools"}
 _MAX_FLIPS_SHOWN = 4
+_LIMIT = "The check shows whether the answer follows from the program and its values, not whether these are right."
 _FILE_STATES = {
     "intact": "unchanged, {head}",
     "broken": "changed",
@@ -85,6 +86,8 @@ def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[s
     for name, text in _parts(found, _language(trace)):
         for number, line in enumerate(text.split("\n")):
             yield cut(f"  {'' if number else name:<10} {plain(line)}", 4 * width)
+    yield ""
+    yield paint("dim", _LIMIT, colour)
 
 
 def _answer_text(answer: Answer) -> str:
@@ -126,15 +129,20 @@ def _shares(found: Verdict, language: Language) -> str:
 
 
 def _flips(found: Verdict) -> str:
-    counts = {outcome: [flip for flip in found.flips if flip.outcome == outcome] for outcome in ("changes", "unknown")}
-    summary = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: changing one changes the answer"
-    if counts["unknown"]:
-        summary += f"; {len(counts['unknown'])} unknown: the program then makes a call without a recorded value"
-    summary += "; changing all at once does not change the answer" if found.are_moot else ""
-    summary += f"; {found.untried} not tried (--flips or the time limit)" if found.untried else ""
-    for flip in counts["changes"][:_MAX_FLIPS_SHOWN]:
-        summary += f"\n{_flip(flip)}"
-    return summary
+    untried = f"{found.untried} not tried (--flips or the time limit)" if found.untried else ""
+    if not found.flips:
+        return untried
+    changes = [flip for flip in found.flips if flip.outcome == "changes"]
+    unknown = sum(flip.outcome == "unknown" for flip in found.flips)
+    summary = f"{len(changes) or 'none'} of {count(len(found.flips), 'value')}"
+    if changes:
+        summary += ": changing one changes the answer"
+    elif not unknown:
+        which = "any one of them" + (", or all at once," if found.are_moot else "")
+        summary += f": changing {which if len(found.flips) > 1 else 'it'} leaves the answer as it is"
+    summary += f"; {unknown} unknown: the program then makes a call without a recorded value" if unknown else ""
+    summary += f"; {untried}" if untried else ""
+    return "\n".join([summary, *map(_flip, changes[:_MAX_FLIPS_SHOWN])])
 
 
 def _flip(flip: Flip) -> str:

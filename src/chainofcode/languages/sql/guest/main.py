@@ -5,6 +5,7 @@ Standard library only; DuckDB is a granted package, SQLite comes with Python.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 
 from ....values.codec import decode, encode
@@ -27,6 +28,10 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from .engine import Engine
 
 MAX_ANSWER_CHARS = 1_000_000
+_MAX_TABLES_NAMED = 20
+_ABOUT_TABLES = re.compile(
+    r'no such table: |Table with name .+ does not exist|near "\w+": syntax error|syntax error at or near "\w+"', re.S
+)
 _MAX_ROWS = 10_000  # whose calls are recorded separately
 _REHEARSAL = "SELECT 1 AS one WHERE is_good(1)"
 
@@ -71,6 +76,14 @@ def _engine(start: dict[str, Any]) -> Engine:
     return engine
 
 
+def _naming_tables(error: QueryError, tables: list[str]) -> QueryError:
+    """Return an error that also names the tables, if it may be about the name of one."""
+    if not _ABOUT_TABLES.search(str(error)):
+        return error
+    named = ", ".join(tables[:_MAX_TABLES_NAMED]) + (", …" if len(tables) > _MAX_TABLES_NAMED else "")
+    return QueryError(f"{error} ({f'tables: {named}' if tables else 'no tables'})", error.offset, error.kind)
+
+
 class _Run:
     """One query: loads the files, asks the host for values, and reports the rows."""
 
@@ -87,10 +100,15 @@ class _Run:
             if kind != "database":
                 self._engine.load(name, path, kind, separator)
         self._engine.seal()
-        self._report_tables()
+        tables = self._engine.tables()
+        self._report_tables(tables)
         rounds = Rounds(self._plan, self._engine)
+        try:
+            checked = self._check()
+        except QueryError as error:
+            raise _naming_tables(error, [name for name, _ in tables]) from None
         ask = self._survey if self._start["is_shadow"] else self._ask
-        names, rows = rounds.results(ask, self._start["frame_bytes"] // 4, self._check())
+        names, rows = rounds.results(ask, self._start["frame_bytes"] // 4, checked)
         if self._start["is_shadow"]:
             self._end_survey()
         ended = self._answered(list(records(names, rows)))
@@ -133,8 +151,8 @@ class _Run:
 
     # --- the trace ------------------------------------------------------------------------------------------------
 
-    def _report_tables(self) -> None:
-        delta = {name: f"{count:,} rows" for name, count in self._engine.tables()[:50]}
+    def _report_tables(self, tables: list[tuple[str, int]]) -> None:
+        delta = {name: f"{count:,} rows" for name, count in tables[:50]}
         self._report_step(self._first("FROM"), delta)
 
     def _first(self, word: str) -> int:
