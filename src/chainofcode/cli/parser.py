@@ -31,7 +31,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, *arguments: Any, examples: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(*arguments, allow_abbrev=False, **options)  # a misspelt option is an error
+        super().__init__(*arguments, **{**options, "allow_abbrev": False})  # a misspelt option is an error
         self.examples = examples
 
     def format_usage(self) -> str:
