@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import re
 import sqlite3
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from chainofcode import ScriptedLM, run, solve
 from chainofcode.engine import RunOptions
 from chainofcode.methods import files_of
 from chainofcode.methods.answers import answer_type_of
@@ -83,3 +85,44 @@ def test_the_schema_of_a_database_stays_in_its_fence(tmp_path: Path) -> None:
     assert answer_type is not None
     assert INJECTED in answer_type.words
     assert not [line for line in outside_fences(answer_type.words) if line.startswith(INJECTED)]
+
+
+ROWS = {  # for the worked examples about tables: the rows that their programs find, and the answer
+    "dinners": (
+        [{"recipe": "soup", "minutes": 10}, {"recipe": "pizza", "minutes": 30}],
+        [("pizza", 30.0), ("soup", 10.0)],
+    ),
+    "expenses": ([{"date": date(2023, 5, 1), "what": "bus", "count": 2, "price": 1.5}], 5),
+    "letters": ([{"hotel": "Astoria", "letter": "Thank you!"}, {"hotel": "Central", "letter": "Loud!"}], "Central"),
+    "tickets": ([{"to": "Rome", "seats": 2, "price": 9.0}, {"to": "Cairo", "seats": 1, "price": 5.0}], 4.5),
+    "pupils": ([{"name": "Ida", "home": "Oslo"}, {"name": "Jo", "home": "Bergen"}], ["Ida"]),
+    "sales": ([{"buyer": "Lee", "ticket": 1, "price": 9.0}, {"buyer": "Moe", "ticket": 2, "price": 10.0}], "Moe"),
+}
+
+
+def messages_for(path: Path, *, is_small: bool) -> list[str]:
+    model = ScriptedLM(["```python\nanswer = 1\n```"])
+    model.is_small = is_small
+    solve("How many?", model, files=[path])
+    return [message.content for message in model.requests[0]]
+
+
+def test_worked_examples_about_tables_run_and_are_right(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("item,price\nlamp,3\n")
+    *messages, question = messages_for(tmp_path / "table.csv", is_small=True)
+    assert "table = a list of 1 dicts, one for each row of table.csv" in question
+    examples = [n for n, text in enumerate(messages) if "dicts, one for each row of" in text]
+    tables = {re.findall(r"^(\w+) = ", messages[n], re.M)[0]: messages[n + 1] for n in examples}
+    assert list(tables) == list(ROWS)
+    for name, reply in tables.items():
+        rows, answer = ROWS[name]
+        emulated = {"mentions_noise('Thank you!')": False, "mentions_noise('Loud!')": True}
+        emulated |= {"is_capital_city('Oslo')": True, "is_capital_city('Bergen')": False}
+        assert run(reply, emulated, inputs={name: rows}).answer == answer
+
+
+def test_only_small_models_see_the_examples_about_tables(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("item,price\nlamp,3\n")
+    (tmp_path / "note.txt").write_text("hello")
+    for path, is_small in ((tmp_path / "table.csv", False), (tmp_path / "note.txt", True)):
+        assert "one for each row of" not in "".join(messages_for(path, is_small=is_small)[:-1])

@@ -32,6 +32,7 @@ _ANSWER = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]
 _MARK = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:", re.M)  # `a:` may be a key of YAML
 _SO = re.compile(r"\b(?:the|my) (?:final )?answer (?:is|would be)[: \t]+(.+?)(?:\.[ \t]+[A-Z].*)?$", re.I | re.M)
 _BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
+_QUESTION_AND_REPLY = re.compile(r"([^\n]*(?:\n {4}[^\n]*)*)(?:\n(.*))?", re.S)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
 
 
@@ -163,6 +164,8 @@ class Inquiry:
             instructions, own = prompt(name), f"examples-{name}"
         if listed is None:
             listed = prompt(own)
+            if own == "examples-small" and any(file.kind == "rows" for file in self.files.prelude):
+                listed += "\n\n" + prompt("examples-rows")
         examples = _pairs(listed) if isinstance(listed, str) else list(listed)
         messages = [Message("system", instructions)]
         for question, reply in examples[: self.shots]:
@@ -171,9 +174,16 @@ class Inquiry:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Split a text of `Question: …` lines and replies, separated by empty lines."""
-    parts = [part.partition("\n") for part in re.split(r"(?:^|\n\n)Question: ", text.strip()) if part.strip()]
-    return [(question, reply) for question, _, reply in parts]
+    """Split a text of `Question: …` lines and replies, separated by empty lines.
+
+    Indented lines below a question belong to it: they describe the variables of its program.
+    """
+    pairs = []
+    for part in re.split(r"(?:^|\n\n)Question: ", text.strip()):
+        if part.strip():
+            question, reply = _QUESTION_AND_REPLY.fullmatch(part).groups()  # type: ignore[union-attr]
+            pairs.append((question.replace("\n    ", "\n"), reply or ""))
+    return pairs
 
 
 Method = Callable[[Inquiry], AsyncIterator[Event]]
