@@ -49,20 +49,23 @@ class Page:
             yield self._paint("bold", "no answer: the trace ends before the run did")
         if trace.edited:
             yield f"  a what-if, edited: {cut(plain('; '.join(trace.edited)), 5 * self.width)}"
-        for attempt in trace.attempts:
-            yield from self._attempt(attempt)
+        yield from self.attempts(trace)
         if trace.answer is not None:
             yield self._paint("dim", self.summary(trace, trace.answer))
             for file in trace.answer.artifacts:
                 yield self._paint("dim", f"      left {plain(file.name)}, {file.bytes:,} bytes")
 
+    def attempts(self, trace: Trace) -> Iterator[str]:
+        """The steps of all programs."""
+        for attempt in trace.attempts:
+            yield from self._attempt(attempt)
+
     def _attempt(self, events: list[Kept]) -> Iterator[str]:
         """One program and its steps; for all but the last, also why it ended and what was tried next."""
         program = next((event for event in events if isinstance(event, Program)), None)
         if program is not None:
-            self._seen.clear()
             yield ""
-            yield from self.notes(program)
+            yield from self.begin(program)
             if self.has_numbers:
                 yield self._paint("dim", f"{'step':>{self._digits}} line")
             yield from self.steps(program, [event for event in events if isinstance(event, Step)])
@@ -89,7 +92,9 @@ class Page:
             named = "" if kind in (answer.reason, "NotAProgram", "NoAnswer") else f"{kind}: "
             yield f"  {where}{plain(named + answer.error.message)}"
 
-    def notes(self, program: Program) -> Iterator[str]:
+    def begin(self, program: Program) -> Iterator[str]:
+        """The start of a program: the imports that were added."""
+        self._seen.clear()
         for line in program.imports:
             yield self._paint("dim", f"      py  {plain(line)}   (missing import, added)")
 

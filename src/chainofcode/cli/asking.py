@@ -102,7 +102,8 @@ def opened_asker(
             yield Asker(live, lm, sandbox, options, ways)
 
 
-def print_answer(question: str, result: Result, given: argparse.Namespace, seconds: float) -> None:
+def print_answer(question: str, result: Result, given: argparse.Namespace, seconds: float, live: LiveDisplay) -> None:
+    """Print the answer, then the trace."""
     if given.json:
         program = result.trace.program
         source = program.source if program is not None else None
@@ -110,6 +111,7 @@ def print_answer(question: str, result: Result, given: argparse.Namespace, secon
         print_json(data | {"seconds": round(seconds, 3)})  # including the requests to the model
     elif result.is_answered:
         print_result(in_words(result))
+    live.write_trace()
     keep_artifacts(result, given, is_quiet=given.quiet)
     for hint in hints(result, given):
         note(hint)

@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import sys
 import time
 from collections import Counter
@@ -33,6 +32,7 @@ from ..trace import Answer, Event, Step, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 _MAX_NOTE_CHARS = 2000
+_WIDTH, _ROWS = 100, 24  # if neither the terminal nor the environment states them
 
 
 def read_text(path: Path) -> str:
@@ -113,15 +113,15 @@ def write_lines(lines: Iterable[str], stream: TextIO) -> None:
 
 def overwrite_line(line: str, stream: TextIO, *, is_last: bool = False) -> None:
     """Overwrite the current line of a terminal, cut to its width."""
-    shown = cut(plain(line), shutil.get_terminal_size().columns - 1)
+    shown = cut(plain(line), screen_size(stream).columns - 1)
     stream.write(f"\r{shown}\x1b[K" + ("\n" if is_last else ""))
     stream.flush()
 
 
 def erase_lines(number: int, stream: TextIO) -> None:
-    """Erase the last lines of a terminal."""
+    """Erase the last lines of a terminal, and what was typed below them."""
     if number:
-        stream.write(f"\x1b[{number}A\x1b[J")
+        stream.write(f"\r\x1b[{number}A\x1b[J")
 
 
 def write_question(question: str) -> None:
@@ -163,11 +163,33 @@ def takes_colours(stream: TextIO) -> bool:
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
+def can_draw(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can erase lines."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def screen_size(stream: TextIO) -> os.terminal_size:
+    """The columns and rows of the terminal behind this stream, which need not be that of standard output."""
+    try:
+        columns, rows = os.get_terminal_size(stream.fileno())
+    except OSError:
+        columns = rows = 0
+    return os.terminal_size((columns or _number("COLUMNS") or _WIDTH, rows or _number("LINES") or _ROWS))
+
+
+def text_width(stream: TextIO) -> int:
+    """The width of text for a stream: COLUMNS if it is set, that of the terminal, or 100."""
+    return _number("COLUMNS") or (screen_size(stream).columns if stream.isatty() else _WIDTH)
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else 0
+
+
 def output_style() -> tuple[int, bool]:
     """The width of standard output, and whether it shows colours."""
-    is_terminal = sys.stdout.isatty()
-    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if is_terminal else 100
-    return width, takes_colours(sys.stdout)
+    return text_width(sys.stdout), takes_colours(sys.stdout)
 
 
 def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> None:

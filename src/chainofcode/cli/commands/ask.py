@@ -50,7 +50,7 @@ def _command(given: argparse.Namespace) -> int:
             runner.run(asker.answer(question, events))
         result = Result.of(events)
         try:  # print the answer even if the trace cannot be written
-            print_answer(question, result, given, time.monotonic() - started)
+            print_answer(question, result, given, time.monotonic() - started, asker.live)
         finally:
             if given.trace:
                 write_trace(result.trace, given.trace)
