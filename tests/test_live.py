@@ -29,6 +29,7 @@ from chainofcode.render import for_terminal
 from chainofcode.trace import Answer
 
 ASK = ("ask", "Which are fruit?")
+FRUIT = ("run", "examples/fruit.py", "--values", "examples/fruit.jsonl")
 LINES = ["items = ['fig', 'saw', 'kiwi', 'axe', 'pear']", "fruits = [item for item in items if is_fruit(item)]"]
 ERASE = re.compile(r"\r\x1b\[(\d+)A\x1b\[J")
 CODES = re.compile(r"\x1b\[[0-9;]*[AJm]|\r")
@@ -140,6 +141,31 @@ def test_piped_answer_does_not_change_the_size_of_the_picture(script: str, colum
     pictures = frames(terminal.drawn)
     assert pictures and max(map(len, pictures)) < rows
     assert max(shown_width(line) for picture in pictures for line in picture) < columns
+
+
+def test_run_draws_the_program_and_leaves_its_trace(tmp_path: Path) -> None:
+    terminal = Terminal((*FRUIT, "--value-delay", "0.4"), columns=100)
+    code, _, text = terminal.end()
+    assert code == 0
+    assert any(
+        line.startswith("   4  ") and "if is_fruit(item):" in line for lines in frames(terminal.drawn) for line in lines
+    )
+    piped = coc(*FRUIT).stdout
+    assert text.splitlines()[:6] == piped.splitlines()[:6]
+    assert len(text.splitlines()) == len(piped.splitlines())
+
+
+def test_interrupted_run_leaves_its_steps(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("x = f(1)\nanswer = f(x)\n")
+    (tmp_path / "v.jsonl").write_text('{"call": "f(1)", "value": 5}\n{"call": "f(5)", "value": 6}')
+    values = ("--values", str(tmp_path / "v.jsonl"), "--value-delay", "2")
+    terminal = Terminal(("run", str(tmp_path / "p.py"), *values))
+    terminal.until("f(1) → 5")
+    terminal.interrupt()
+    code, _, text = terminal.end()
+    steps = [line for line in text.splitlines() if line]
+    assert code == 130 and "Traceback" not in text
+    assert steps[0].startswith("   1  lm  x = f(1)") and steps[-1] == "coc: interrupted"
 
 
 def test_run_that_a_model_ended_leaves_its_steps(tmp_path: Path) -> None:
