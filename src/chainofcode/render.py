@@ -23,6 +23,7 @@ _CODE_OF_MARK = {_END_MARK: "\x1b[0m", **{_MARKS[style]: code for style, code in
 _MAX_ANSWER = 2000
 _SURE = 0.9  # smaller probabilities are shown
 _MAX_OTHERS = 8  # alternative values
+_LEAST_VALUE, _LEAST_CALL = 20, 9  # columns
 MAX_VISITS = 3  # of one statement, unless all steps are requested
 MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
@@ -132,7 +133,7 @@ class Page:
         gutter = self._paint(step.by, f"{GUTTER[step.by]:<4}")
         number = self._paint("dim", f"{step.number:>{self._digits}} ") if self.has_numbers else ""
         head = f"{number}{step.line:>4}  {gutter}{fit(plain(source), room)}"
-        yield (head + "  " + cut(plain(what(step, rest)), rest)).rstrip()
+        yield (head + "  " + what(step, rest)).rstrip()
         lines = step.output.splitlines()
         room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
         self._output_lines += len(lines)
@@ -223,22 +224,29 @@ def per_cent(probability: float) -> str:
 
 
 def what(step: Step, width: int) -> str:
-    """The result of a step: a call and its value, the variables that changed, or the outcome of a condition."""
-    parts = []
+    """The result of a step: a call and its value, the variables that changed, or the outcome of a condition.
+
+    Text that is longer than `width` is cut, except for the note in parentheses at its end.
+    """
+    parts, note, room = [], "", width
     if step.call is not None and not step.delta:
-        marks = f"  ({', '.join(_marks(step))})" if _marks(step) else ""
-        call = plain(step.call.replace("\n", "⏎"))
-        value = plain(f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}")
-        if marks:  # short, at the end
-            value = cut(value, max(width // 2, 12)) + marks
-        least = 9 if marks else max(width - width // 2, 12)
-        parts.append(cut(call, max(width - _columns(value), least)) + value)
+        note = f"  ({', '.join(_marks(step))})" if _marks(step) else ""
+        room = max(width - _columns(note), _LEAST_VALUE)
+        parts.append(_call_and_value(step, room, least=max(room - width // 2, _LEAST_CALL)))
     parts += [f"{name} = {text}" if text is not None else f"{name} deleted" for name, text in step.delta.items()]
     if step.outcome is not None and not parts:
         parts.append(f"→ {step.outcome}")
     elif step.outcome is not None:
         parts.insert(0, step.outcome)
-    return "   ".join(parts)
+    return cut(plain("   ".join(parts)), room) + note
+
+
+def _call_and_value(step: Step, width: int, least: int) -> str:
+    """A call and its value. Where both are long, `least` columns are left to the call."""
+    call = plain((step.call or "").replace("\n", "⏎"))
+    value = plain(f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}")
+    value = cut(value, width - min(_columns(call), least))
+    return cut(call, width - _columns(value)) + value
 
 
 def shown(value: object, width: int = 120) -> str:
