@@ -24,6 +24,7 @@ _MAX_ANSWER = 2000
 _SURE = 0.9  # smaller probabilities are shown
 _MAX_OTHERS = 8  # alternative values
 _LEAST_VALUE, _LEAST_CALL = 20, 9  # columns
+USUAL_WIDTH = 100  # of text for pipes and files
 MAX_VISITS = 3  # of one statement, unless all steps are requested
 MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
@@ -32,7 +33,7 @@ MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 class Page:
     """How to show a trace: how wide, in colour or plain, all steps or the first few of each statement, numbered."""
 
-    width: int = 100
+    width: int = USUAL_WIDTH
     colour: bool = False
     all_steps: bool = False
     has_numbers: bool = False  # of the steps, for `coc replay --set step:N=…`
@@ -40,6 +41,7 @@ class Page:
     _held: list[Step] = field(default_factory=list)
     _output_lines: int = 0
     _digits: int = 4  # of a step's number
+    _longest: int = 0  # columns of the longest statement
 
     def trace(self, trace: Trace) -> Iterator[str]:
         """The whole trace: the answer first, then the steps."""
@@ -96,6 +98,9 @@ class Page:
     def begin(self, program: Program) -> Iterator[str]:
         """The start of a program: the imports that were added."""
         self._seen.clear()
+        if self.width > USUAL_WIDTH:
+            sources = (program.first_line(number) for number in range(len(program.statements)))
+            self._longest = max((_columns(plain(_expand(source))) + 2 for source in sources), default=0)
         for line in program.imports:
             yield self._paint("dim", f"      py  {plain(line)}   (missing import, added)")
 
@@ -127,13 +132,15 @@ class Page:
         if 0 <= step.statement < len(program.statements):
             first, place = _expand(program.first_line(step.statement)), program.statements[step.statement]
             is_cut = place.end_line > place.line and not first.rstrip().endswith(":")  # a body has steps of its own
-        source = first + (" …" if is_cut else "")
-        room = max(24, min(60, self.width * 4 // 10))
-        rest = max(self.width - room - len(self._margin) - 12, 20)
+        source = plain(first + (" …" if is_cut else ""))
+        room = self._source_columns()
+        both = self.width - len(self._margin) - 12
+        value = what(step, max(both - room, _LEAST_VALUE))
+        if self.all_steps:  # the value leaves its room to the source
+            room = max(room, min(_columns(source), both - _columns(value)))
         gutter = self._paint(step.by, f"{GUTTER[step.by]:<4}")
         number = self._paint("dim", f"{step.number:>{self._digits}} ") if self.has_numbers else ""
-        head = f"{number}{step.line:>4}  {gutter}{fit(plain(source), room)}"
-        yield (head + "  " + what(step, rest)).rstrip()
+        yield f"{number}{step.line:>4}  {gutter}{fit(source, room)}  {value}".rstrip()
         lines = step.output.splitlines()
         room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
         self._output_lines += len(lines)
@@ -142,6 +149,11 @@ class Page:
             yield f"{margin}{self._paint('dim', cut('│ ' + plain(line), self.width - len(margin)))}"
         if lines[room_left:]:
             yield margin + self._paint("dim", f"│ ⋮ {count(len(lines) - room_left, 'more line')} (--all shows them)")
+
+    def _source_columns(self) -> int:
+        """The columns for sources: at most 40, and as many of those beyond the usual width as the sources need."""
+        usual = max(24, min(40, self.width * 4 // 10))
+        return max(usual, min(self._longest, usual + self.width - USUAL_WIDTH))
 
     def summary(self, trace: Trace, answer: Answer) -> str:
         parts = [code_steps(trace), _calls(trace), f"{answer.seconds:.2f} s"]

@@ -26,13 +26,13 @@ from ..errors import ChainOfCodeError, InputError
 from ..lm.deadline import not_counted
 from ..platforms import drop_typed, read_stream, read_whole
 from ..reasons import Reason
-from ..render import Page, cut, for_terminal, plain
+from ..render import USUAL_WIDTH, Page, cut, for_terminal, plain
 from ..sandbox.frames import Failure
 from ..trace import Answer, Event, Step, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 _MAX_NOTE_CHARS = 2000
-_WIDTH, _ROWS = 100, 24  # if neither the terminal nor the environment states them
+_ROWS = 24  # of a terminal that does not state them
 
 
 def read_text(path: Path) -> str:
@@ -174,12 +174,12 @@ def screen_size(stream: TextIO) -> os.terminal_size:
         columns, rows = os.get_terminal_size(stream.fileno())
     except OSError:
         columns = rows = 0
-    return os.terminal_size((columns or _number("COLUMNS") or _WIDTH, rows or _number("LINES") or _ROWS))
+    return os.terminal_size((columns or _number("COLUMNS") or USUAL_WIDTH, rows or _number("LINES") or _ROWS))
 
 
 def text_width(stream: TextIO) -> int:
-    """The width of text for a stream: COLUMNS if it is set, that of the terminal, or 100."""
-    return _number("COLUMNS") or (screen_size(stream).columns if stream.isatty() else _WIDTH)
+    """The width of text for a stream: COLUMNS if it is set, that of the terminal, or 100 columns."""
+    return _number("COLUMNS") or (screen_size(stream).columns if stream.isatty() else USUAL_WIDTH)
 
 
 def _number(variable: str) -> int:

@@ -31,7 +31,9 @@ def add_to(commands: Any) -> None:
     )
     add_trace_argument(parser)
     parser.add_argument(
-        "--all", action="store_true", help="print every step, not only the first three of each statement"
+        "--all",
+        action="store_true",
+        help="print every step, not only the first three of each statement, and as much of its source as fits",
     )
     parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page (- for standard output)")
     parser.add_argument("--no-why", action="store_true", help="with --html: do not run the program again")
