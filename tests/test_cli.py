@@ -91,6 +91,16 @@ def test_source_has_the_room_that_there_is(long_trace: Path, monkeypatch: pytest
         assert coc("show", long_trace).stdout == usual
 
 
+def test_program_of_a_trace(long_trace: Path, tmp_path: Path) -> None:
+    done = coc("show", long_trace, "--program")
+    assert (done.returncode, done.stdout, done.stderr) == (0, (tmp_path / "p.py").read_text(), "")
+    (tmp_path / "s.jsonl").write_text(json.dumps("The answer is: 4"))
+    asked = ("ask", "What?", "--model", f"scripted:{tmp_path}/s.jsonl", "--method", "direct", "--quiet")
+    assert coc(*asked, "--trace", tmp_path / "direct.jsonl").returncode == 0
+    done = coc("show", "direct.jsonl", "--program", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "coc: direct.jsonl contains no program\n")
+
+
 def test_json_keeps_stdout_machine_readable(program: Path, tmp_path: Path) -> None:
     done = coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=text", "--json")
     record = json.loads(done.stdout)
