@@ -340,6 +340,22 @@ def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[
     return os.waitstatus_to_exitcode(status), drawn.decode()
 
 
+def test_all_commands_state_the_duration_of_the_whole_run(tmp_path: Path) -> None:
+    """Not only that of the last program: writing and repairing it takes longer."""
+    replies = [
+        {"when": "NameError", "reply": "```python\nanswer = 4\n```", "seconds": 0.4},
+        {"when": "Question:", "reply": "```python\nanswer = nothing\n```", "seconds": 0.4},
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    done = coc("ask", "What?", "--model", "scripted:s.jsonl", "--trace", "t.jsonl", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    answer = Trace.read(tmp_path / "t.jsonl").answer
+    assert answer is not None and answer.total_seconds >= 0.8 > answer.seconds
+    assert done.stderr.endswith(f" · {answer.total_seconds:.1f} s\n")
+    assert json.loads(done.stdout)["seconds"] == round(answer.total_seconds, 6)
+    assert coc("show", "t.jsonl", cwd=tmp_path).stdout.endswith(f" · {answer.total_seconds:.2f} s\n")
+
+
 def test_questions_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps("```python\nanswer = len(question)\n```"))

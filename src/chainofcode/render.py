@@ -156,7 +156,7 @@ class Page:
         return max(usual, min(self._longest, usual + self.width - USUAL_WIDTH))
 
     def summary(self, trace: Trace, answer: Answer) -> str:
-        parts = [code_steps(trace), _calls(trace), f"{answer.seconds:.2f} s"]
+        parts = [code_steps(trace), _calls(trace), f"{answer.run_seconds:.2f} s"]
         if answer.votes:
             votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
             parts.append("votes: " + ", ".join(votes))

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from ..lm import LM, Around, Completion, Message, Usage
 from ..program import Program
 from ..render import GUTTER, Page, count, cut, fit, paint, plain, what
-from ..trace import Answer, Call, Event, Step, Trace
+from ..trace import Answer, Call, Event, Header, Step, Trace
 from .progress import ProgressBar
 from .screen import Screen
 from .terminal import can_draw, takes_colours, text_width, write_lines
@@ -94,6 +94,8 @@ class LiveDisplay:
         elif self._writes_steps:
             write_lines(self._text(event), self._stream)
         match event:
+            case Header():
+                self._started = time.monotonic()
             case Call():
                 self._usage += event.usage
             case Program():
@@ -131,7 +133,7 @@ class LiveDisplay:
     def _end(self, answer: Answer) -> Iterator[str]:
         if not answer.is_answered:
             yield from self._page.answer(answer)
-        yield self._status()
+        yield self._status(answer.run_seconds)
 
     def _trace(self, trace: Trace) -> Iterator[str]:
         """Return a run as lines, after its answer. A run that was interrupted has no status."""
@@ -142,11 +144,11 @@ class LiveDisplay:
         if not answer.is_answered:
             yield from page.answer(answer)
         yield from page.attempts(trace)
-        yield self._status()
+        yield self._status(answer.run_seconds)
 
-    def _status(self, in_flight: int = 0) -> str:
+    def _status(self, seconds: float, in_flight: int = 0) -> str:
         parts = self._cost(in_flight) if self._model else []
-        return "      " + " · ".join([*parts, f"{time.monotonic() - self._started:.1f} s"])
+        return "      " + " · ".join([*parts, f"{seconds:.1f} s"])
 
     def _cost(self, in_flight: int) -> Iterator[str]:
         usage = self._usage
@@ -161,10 +163,10 @@ class LiveDisplay:
     # --- the picture ------------------------------------------------------------------------------------------
 
     def _picture(self, columns: int, rows: int) -> list[str]:
-        view, before = self._view, self._before
+        view, before, seconds = self._view, self._before, time.monotonic() - self._started
         frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
         activity = self._activity or ("asking" if view is None and self._model else "running")
-        status = cut(f"{frame} {activity}{self._status(self._open)[5:]}", columns - 1)
+        status = cut(f"{frame} {activity}{self._status(seconds, self._open)[5:]}", columns - 1)
         turn = list(Page(columns, self._page.colour).turn(before)) if before is not None and before.then else []
         program = view.rows(columns, rows - 2, self._page.colour) if view is not None else []
         return [*turn, *program, status]

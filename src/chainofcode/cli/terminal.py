@@ -258,7 +258,7 @@ def result_data(result: Result) -> dict[str, Any]:
         "batched": step_counts["batched"],
         "cached": step_counts["cached"] + sum(call.is_cached for call in result.trace.calls),
         "wasted": result.trace.wasted,
-        "seconds": round(answer.seconds, 6),
+        "seconds": round(answer.run_seconds, 6),
         "sandbox": answer.sandbox,
     }
     if result.confidence is not None:

@@ -227,7 +227,7 @@ class _Tools:
             lm_calls=trace.lm_calls,
             program=trace.program.source if trace.program is not None else None,
             trace=id,
-            seconds=round(answer.seconds, 3),
+            seconds=round(answer.run_seconds, 3),
         )
         return _result(f"{_rendered(trace)}\ntrace://{id}", outcome)
 
