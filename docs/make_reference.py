@@ -28,6 +28,7 @@ coc ask "How many of these are fruit: apple, hammer, kiwi, saw?"
 ```
 
 The answer goes to standard output, everything else to standard error, in colour in a terminal unless `NO_COLOR` is set.
+Traces are as wide as the terminal, in a pipe or a file 100 columns wide; the variable `COLUMNS` sets another width.
 `coc COMMAND --help` prints the same descriptions. [Servers](cli-server.md) (`coc serve`, `tokens`, `mcp`) and
 [evaluations](cli-evaluation.md) (`coc eval`, `report`, `score`) have their own pages.
 

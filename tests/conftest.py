@@ -104,6 +104,8 @@ ALONE = {
     for path in Path(__file__).parent.glob("test_*.py")
     if "mark.alone" in path.read_text(encoding="utf-8")
 }
+for variable in ("COLUMNS", "LINES"):  # which readline sets: `coc` prints as wide as they say
+    os.environ.pop(variable, None)
 FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs

@@ -173,7 +173,7 @@ def test_time_that_a_person_takes_does_not_count(shop: Path, options: tuple[str,
     (shop / "script.jsonl").write_text(json.dumps(f"```python\n{program}\nanswer = n + 1\n```"))
     code, drawn = in_terminal(shop, *ASK, *options, "--method-seconds", "3", typed=[(prompt, typed)], seconds=4)
     assert code == 0, drawn
-    assert drawn.splitlines()[-1] == "4"
+    assert "4\r" in re.split("\x1b\\[J|\n", drawn)
 
 
 def test_votes_ask_a_person_one_after_another(shop: Path) -> None:
@@ -225,7 +225,7 @@ def test_call_cannot_draw_over_the_prompt(shop: Path) -> None:
     shown = "x" * 900 + "') — allow? [y/N] "
     code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(shown, "n\n")])
     assert code == 1
-    question = drawn.partition("allow?")[0]
+    question = drawn.partition("allow?")[0].rpartition("\x1b[J")[2]  # without the live display
     assert "\\x1b[2J\\r\\u202eBob" in question
     assert "\x1b" not in question
     assert "more characters" in question
@@ -237,6 +237,7 @@ def test_long_call_can_be_shown_in_full_before_approval(shop: Path) -> None:
     code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(end, "all\n"), (end, "n\n")])
     assert code == 1
     shortened, _, whole = drawn.partition("all\r\n")
+    shortened = shortened.rpartition("\x1b[J")[2]  # without the live display
     assert "answer `all` to see it in full" in shortened and "rm -rf" not in shortened
     assert "x; rm -rf /x" in whole.replace("\r\n", "")
     assert sent(shop) == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import math
 import os
@@ -14,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +22,9 @@ from endpoint import serving
 from test_cli import COC, coc
 
 from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, asolve, solve
-from chainofcode.cli.live import LiveDisplay
 from chainofcode.evals import Sample, Score, evaluate, is_same, load
 from chainofcode.lm.local import LocalLM
 from chainofcode.methods import Inquiry, Ways, compose
-from chainofcode.trace import Answer
 
 PROGRAM = "```python\nitems = ['fig', 'saw']\nn = 0\nfor item in items:\n    if is_fruit(item):\n        n += 1\nanswer = n\n```"
 SCRIPT: list[Any] = [
@@ -344,34 +340,20 @@ def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[
     return os.waitstatus_to_exitcode(status), drawn.decode()
 
 
-@pytest.mark.parametrize("columns", [20, 30, 49, 50, 70, 100])
-def test_no_line_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The display erases its output line by line, so half of a line that wraps would remain."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("LINES", "30")
-    monkeypatch.setenv("TERM", "xterm")
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    drawn = Terminal()
-    with LiveDisplay(drawn) as live:
-        program = Program.parse("名前 = '漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字'\nanswer = f(名前)\n")
-        live.progress(0, 0, "loading 漢字" * 9)
-        live.show(program)
-        live.show(Step(1, "lm", 1, 2, 1, call="f(名前)", value="漢字" * 40))
-        live._end(Answer("answered"))
-    listed = [line for line in re.sub(r"\x1b\[[0-9;]*[AJm]", "", drawn.getvalue()).split("\n") if line]
-    frames = [line for line in listed if line[0] in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"]
-    assert frames
-    program_lines = [line for line in listed if line.startswith(("   1  ", "   2  "))] if columns >= 50 else []
-    assert bool(program_lines) == (columns >= 50)
-    assert max(wcwidth(line) for line in frames + program_lines) < columns
-
-
-def wcwidth(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+def test_all_commands_state_the_duration_of_the_whole_run(tmp_path: Path) -> None:
+    """Not only that of the last program: writing and repairing it takes longer."""
+    replies = [
+        {"when": "NameError", "reply": "```python\nanswer = 4\n```", "seconds": 0.4},
+        {"when": "Question:", "reply": "```python\nanswer = nothing\n```", "seconds": 0.4},
+    ]
+    (tmp_path / "s.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    done = coc("ask", "What?", "--model", "scripted:s.jsonl", "--trace", "t.jsonl", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    answer = Trace.read(tmp_path / "t.jsonl").answer
+    assert answer is not None and answer.total_seconds >= 0.8 > answer.seconds
+    assert done.stderr.endswith(f" · {answer.total_seconds:.1f} s\n")
+    assert json.loads(done.stdout)["seconds"] == round(answer.total_seconds, 6)
+    assert coc("show", "t.jsonl", cwd=tmp_path).stdout.endswith(f" · {answer.total_seconds:.2f} s\n")
 
 
 def test_questions_that_are_not_utf8(tmp_path: Path) -> None:
@@ -393,15 +375,6 @@ def test_questions_that_are_not_utf8(tmp_path: Path) -> None:
         input=b"answer = len(question)", capture_output=True, check=False, timeout=60,
     )  # fmt: skip
     assert done.stdout.startswith(b"answer: 5"), done.stderr
-
-
-def test_live_display_in_a_terminal(script: Path) -> None:
-    code, drawn = in_terminal("ask", QUESTION, "--model", f"scripted:{script}")
-    assert code == 0
-    final = drawn.rpartition("\x1b[J")[2]
-    assert "\x1b[35mlm\x1b[0m  " in final
-    assert "is_fruit('saw') → False" in final
-    assert final.rstrip().endswith("\r\n1")
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])

@@ -61,6 +61,46 @@ def test_show_prints_what_run_printed(program: Path, tmp_path: Path) -> None:
     assert json.loads(trace.read_text().splitlines()[0])["version"] == 1
 
 
+LONG = "fruits = [name for name in ['apple', 'hammer', 'kiwi', 'saw'] if is_fruit(name) and len(name) > 1]"
+
+
+@pytest.fixture
+def long_trace(tmp_path: Path) -> Path:
+    (tmp_path / "p.py").write_text(f"{LONG}\nanswer = fruits[0]\n")
+    values = [
+        {"call": f"is_fruit('{name}')", "value": name in "apple kiwi"} for name in ("apple", "hammer", "kiwi", "saw")
+    ]
+    (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, values)))
+    done = coc("run", "p.py", "--values", "v.jsonl", "--trace", "t.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "t.jsonl"
+
+
+def test_source_has_the_room_that_there_is(long_trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = coc("show", long_trace).stdout
+    assert f"{LONG[:39]}…  is_fruit('apple') → True\n" in usual
+    whole = coc("show", long_trace, "--all").stdout
+    assert f"{LONG[:58]}…  is_fruit('apple') → True\n" in whole  # the value leaves its room to the source
+    monkeypatch.setenv("COLUMNS", "200")
+    for more in ((), ("--all",)):
+        assert f"{LONG}    is_fruit('apple') → True\n" in coc("show", long_trace, *more).stdout
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(len, coc("show", long_trace, "--all").stdout.splitlines())) <= 61
+    for columns in ("0", "-5", "wide", ""):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert coc("show", long_trace).stdout == usual
+
+
+def test_program_of_a_trace(long_trace: Path, tmp_path: Path) -> None:
+    done = coc("show", long_trace, "--program")
+    assert (done.returncode, done.stdout, done.stderr) == (0, (tmp_path / "p.py").read_text(), "")
+    (tmp_path / "s.jsonl").write_text(json.dumps("The answer is: 4"))
+    asked = ("ask", "What?", "--model", f"scripted:{tmp_path}/s.jsonl", "--method", "direct", "--quiet")
+    assert coc(*asked, "--trace", tmp_path / "direct.jsonl").returncode == 0
+    done = coc("show", "direct.jsonl", "--program", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "coc: direct.jsonl contains no program\n")
+
+
 def test_json_keeps_stdout_machine_readable(program: Path, tmp_path: Path) -> None:
     done = coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=text", "--json")
     record = json.loads(done.stdout)

@@ -25,7 +25,7 @@ from chainofcode.lm.chat_reply import MAX_ALTERNATIVES, ChatReply
 from chainofcode.lm.wrappers import Cached
 from chainofcode.program import Program
 from chainofcode.reasons import Reason
-from chainofcode.render import Page, how_sure, otherwise
+from chainofcode.render import Page, how_sure, otherwise, what
 from chainofcode.trace import Answer, Confidence, Step, Trace
 
 
@@ -355,3 +355,17 @@ def test_json_has_the_confidence_of_the_answer_and_of_each_judgement() -> None:
         "confidence": {"probability": 0.55, "alternatives": {"True": 0.45}},
     }
     assert not {"confidence", "judgements"} & result_data(run("answer = 1")).keys()
+
+
+@pytest.mark.parametrize("width", [20, 48, 60, 100, 200])
+@pytest.mark.parametrize("text", ["fig", "fig " * 30])
+def test_note_of_a_value_is_never_cut(width: int, text: str) -> None:
+    """A reader needs the confidence more than the end of a long value."""
+    sure = Confidence(0.734)
+    step = Step(1, "lm", 0, 1, 1, call=f"review_of({text!r})", value=text, how="batched", confidence=sure)
+    note = "  (batched, 73% sure)"
+    shown = what(step, width)
+    assert shown.endswith(note) and " → " in shown
+    assert len(shown) <= max(width, len(note) + 20)
+    program = Program.parse(f"answer = review_of({text!r}) + review_of({text!r})")
+    assert [line for line in Page(width).steps(program, [step]) if line.endswith(note)]

@@ -67,7 +67,7 @@ def _row(step: Step, program: Program) -> str:
 
 
 def _summary(trace: Trace) -> str:
-    seconds = f" · {trace.answer.seconds:.2f} s" if trace.answer is not None else ""
+    seconds = f" · {trace.answer.run_seconds:.2f} s" if trace.answer is not None else ""
     return f"{code_steps(trace)} · {count(trace.lm_calls, 'LM call')}{seconds}"
 
 

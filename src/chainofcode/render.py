@@ -23,6 +23,8 @@ _CODE_OF_MARK = {_END_MARK: "\x1b[0m", **{_MARKS[style]: code for style, code in
 _MAX_ANSWER = 2000
 _SURE = 0.9  # smaller probabilities are shown
 _MAX_OTHERS = 8  # alternative values
+_LEAST_VALUE, _LEAST_CALL = 20, 9  # columns
+USUAL_WIDTH = 100  # of text for pipes and files
 MAX_VISITS = 3  # of one statement, unless all steps are requested
 MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
@@ -31,7 +33,7 @@ MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 class Page:
     """How to show a trace: how wide, in colour or plain, all steps or the first few of each statement, numbered."""
 
-    width: int = 100
+    width: int = USUAL_WIDTH
     colour: bool = False
     all_steps: bool = False
     has_numbers: bool = False  # of the steps, for `coc replay --set step:N=…`
@@ -39,6 +41,7 @@ class Page:
     _held: list[Step] = field(default_factory=list)
     _output_lines: int = 0
     _digits: int = 4  # of a step's number
+    _longest: int = 0  # columns of the longest statement
 
     def trace(self, trace: Trace) -> Iterator[str]:
         """The whole trace: the answer first, then the steps."""
@@ -49,20 +52,23 @@ class Page:
             yield self._paint("bold", "no answer: the trace ends before the run did")
         if trace.edited:
             yield f"  a what-if, edited: {cut(plain('; '.join(trace.edited)), 5 * self.width)}"
-        for attempt in trace.attempts:
-            yield from self._attempt(attempt)
+        yield from self.attempts(trace)
         if trace.answer is not None:
             yield self._paint("dim", self.summary(trace, trace.answer))
             for file in trace.answer.artifacts:
                 yield self._paint("dim", f"      left {plain(file.name)}, {file.bytes:,} bytes")
 
+    def attempts(self, trace: Trace) -> Iterator[str]:
+        """The steps of all programs."""
+        for attempt in trace.attempts:
+            yield from self._attempt(attempt)
+
     def _attempt(self, events: list[Kept]) -> Iterator[str]:
         """One program and its steps; for all but the last, also why it ended and what was tried next."""
         program = next((event for event in events if isinstance(event, Program)), None)
         if program is not None:
-            self._seen.clear()
             yield ""
-            yield from self.notes(program)
+            yield from self.begin(program)
             if self.has_numbers:
                 yield self._paint("dim", f"{'step':>{self._digits}} line")
             yield from self.steps(program, [event for event in events if isinstance(event, Step)])
@@ -89,7 +95,12 @@ class Page:
             named = "" if kind in (answer.reason, "NotAProgram", "NoAnswer") else f"{kind}: "
             yield f"  {where}{plain(named + answer.error.message)}"
 
-    def notes(self, program: Program) -> Iterator[str]:
+    def begin(self, program: Program) -> Iterator[str]:
+        """The start of a program: the imports that were added."""
+        self._seen.clear()
+        if self.width > USUAL_WIDTH:
+            sources = (program.first_line(number) for number in range(len(program.statements)))
+            self._longest = max((_columns(plain(_expand(source))) + 2 for source in sources), default=0)
         for line in program.imports:
             yield self._paint("dim", f"      py  {plain(line)}   (missing import, added)")
 
@@ -121,13 +132,15 @@ class Page:
         if 0 <= step.statement < len(program.statements):
             first, place = _expand(program.first_line(step.statement)), program.statements[step.statement]
             is_cut = place.end_line > place.line and not first.rstrip().endswith(":")  # a body has steps of its own
-        source = first + (" …" if is_cut else "")
-        room = max(24, min(60, self.width * 4 // 10))
-        rest = max(self.width - room - len(self._margin) - 12, 20)
+        source = plain(first + (" …" if is_cut else ""))
+        room = self._source_columns()
+        both = self.width - len(self._margin) - 12
+        value = what(step, max(both - room, _LEAST_VALUE))
+        if self.all_steps:  # the value leaves its room to the source
+            room = max(room, min(_columns(source), both - _columns(value)))
         gutter = self._paint(step.by, f"{GUTTER[step.by]:<4}")
         number = self._paint("dim", f"{step.number:>{self._digits}} ") if self.has_numbers else ""
-        head = f"{number}{step.line:>4}  {gutter}{fit(plain(source), room)}"
-        yield (head + "  " + cut(plain(what(step, rest)), rest)).rstrip()
+        yield f"{number}{step.line:>4}  {gutter}{fit(source, room)}  {value}".rstrip()
         lines = step.output.splitlines()
         room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
         self._output_lines += len(lines)
@@ -137,8 +150,13 @@ class Page:
         if lines[room_left:]:
             yield margin + self._paint("dim", f"│ ⋮ {count(len(lines) - room_left, 'more line')} (--all shows them)")
 
+    def _source_columns(self) -> int:
+        """The columns for sources: at most 40, and as many of those beyond the usual width as the sources need."""
+        usual = max(24, min(40, self.width * 4 // 10))
+        return max(usual, min(self._longest, usual + self.width - USUAL_WIDTH))
+
     def summary(self, trace: Trace, answer: Answer) -> str:
-        parts = [code_steps(trace), _calls(trace), f"{answer.seconds:.2f} s"]
+        parts = [code_steps(trace), _calls(trace), f"{answer.run_seconds:.2f} s"]
         if answer.votes:
             votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
             parts.append("votes: " + ", ".join(votes))
@@ -218,22 +236,29 @@ def per_cent(probability: float) -> str:
 
 
 def what(step: Step, width: int) -> str:
-    """The result of a step: a call and its value, the variables that changed, or the outcome of a condition."""
-    parts = []
+    """The result of a step: a call and its value, the variables that changed, or the outcome of a condition.
+
+    Text that is longer than `width` is cut, except for the note in parentheses at its end.
+    """
+    parts, note, room = [], "", width
     if step.call is not None and not step.delta:
-        marks = f"  ({', '.join(_marks(step))})" if _marks(step) else ""
-        call = plain(step.call.replace("\n", "⏎"))
-        value = plain(f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}")
-        if marks:  # short, at the end
-            value = cut(value, max(width // 2, 12)) + marks
-        least = 9 if marks else max(width - width // 2, 12)
-        parts.append(cut(call, max(width - _columns(value), least)) + value)
+        note = f"  ({', '.join(_marks(step))})" if _marks(step) else ""
+        room = max(width - _columns(note), _LEAST_VALUE)
+        parts.append(_call_and_value(step, room, least=max(room - width // 2, _LEAST_CALL)))
     parts += [f"{name} = {text}" if text is not None else f"{name} deleted" for name, text in step.delta.items()]
     if step.outcome is not None and not parts:
         parts.append(f"→ {step.outcome}")
     elif step.outcome is not None:
         parts.insert(0, step.outcome)
-    return "   ".join(parts)
+    return cut(plain("   ".join(parts)), room) + note
+
+
+def _call_and_value(step: Step, width: int, least: int) -> str:
+    """A call and its value. Where both are long, `least` columns are left to the call."""
+    call = plain((step.call or "").replace("\n", "⏎"))
+    value = plain(f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}")
+    value = cut(value, width - min(_columns(call), least))
+    return cut(call, width - _columns(value)) + value
 
 
 def shown(value: object, width: int = 120) -> str:

@@ -105,7 +105,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     source: Literal["variable", "expression", "output", "reply", ""] = ""
     error: Failure | None = None
     stderr: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the program
     sandbox: str = ""  # the tier of the sandbox, the container engine, or `none`
     then: str = ""  # what was tried next, if this attempt was not the last
     votes: dict[str, int] = {}  # each answer and its number of votes, if there was a vote
@@ -117,6 +117,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     wasted: int = 0  # calls that were sent ahead, but that the program never made
     confidence: float | None = None  # the model's probability of an answer that it states, if known
     unsettled: int = 0  # calls of the program that got a value which it never reported using
+    total_seconds: float = 0.0  # from the question to its answer, with all requests and attempts
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "reason", Reason(self.reason))
@@ -124,6 +125,11 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     @property
     def is_answered(self) -> bool:
         return self.reason is Reason.ANSWERED
+
+    @property
+    def run_seconds(self) -> float:
+        """The duration of the run: from the question, if there was one, or else from the start of the program."""
+        return self.total_seconds or self.seconds
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_defaults=True):

@@ -102,14 +102,15 @@ def opened_asker(
             yield Asker(live, lm, sandbox, options, ways)
 
 
-def print_answer(question: str, result: Result, given: argparse.Namespace, seconds: float) -> None:
+def print_answer(question: str, result: Result, given: argparse.Namespace, live: LiveDisplay) -> None:
+    """Print the answer, then the trace."""
     if given.json:
         program = result.trace.program
         source = program.source if program is not None else None
-        data = {"question": question, **result_data(result), "program": source}
-        print_json(data | {"seconds": round(seconds, 3)})  # including the requests to the model
+        print_json({"question": question, **result_data(result), "program": source})
     elif result.is_answered:
         print_result(in_words(result))
+    live.write_trace()
     keep_artifacts(result, given, is_quiet=given.quiet)
     for hint in hints(result, given):
         note(hint)

@@ -1,227 +1,211 @@
 """Live display of a run on standard error: what ran each line, the values, the cost.
 
-In a terminal you watch each line of the program run; elsewhere each step is a line of text.
+In a terminal you watch each line of the program run, and the trace follows the answer; elsewhere each step is a line
+of text.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 from ..lm import LM, Around, Completion, Message, Usage
 from ..program import Program
 from ..render import GUTTER, Page, count, cut, fit, paint, plain, what
-from ..trace import Answer, Call, Event, Step
+from ..trace import Answer, Call, Event, Header, Step, Trace
 from .progress import ProgressBar
-from .terminal import erase_lines, takes_colours, write_lines
+from .screen import Screen
+from .terminal import can_draw, takes_colours, text_width, write_lines
 
-_TICK_SECONDS = 0.1
-_MIN_COLUMNS = 50  # for a program with values next to it
+_LEAST_SOURCE = 24  # columns
+_LEAST_VALUE = 10  # columns; a narrower terminal shows the program without values
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class LiveDisplay:
-    """Shows each event of a run. Use it as a context manager, which ends the drawing."""
+    """Shows a run: in a terminal as a picture, which is erased at the end, elsewhere as a line for each step.
 
-    def __init__(self, stream: TextIO, *, is_quiet: bool = False, all_steps: bool = False) -> None:
-        self._stream, self._is_quiet = stream, is_quiet
-        self._model = self._activity_text = ""
-        self._bar = ProgressBar("weights")
-        self._is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb" and not is_quiet
-        size = shutil.get_terminal_size((100, 24))
-        self._width, self._height = min(size.columns, 140), size.lines
-        self._page = Page(self._width, takes_colours(stream), all_steps)
+    Use it as a context manager around each run. After the answer, `write_trace` writes the trace to a terminal.
+    Without `writes_steps`, nothing is written elsewhere, for a command that prints the trace itself.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, is_quiet: bool = False, all_steps: bool = False, writes_steps: bool = True
+    ) -> None:
+        self._stream, self._is_quiet, self._all_steps = stream, is_quiet, all_steps
+        self._writes_steps = writes_steps and not is_quiet
+        self._is_terminal = can_draw(stream) and not is_quiet
+        self._model = self._activity = ""
         self._open = 0
-        self._program: Program | None = None
-        self._notes: dict[int, tuple[str, str]] = {}  # line → what ran it last, and the value
-        self._drawn_lines = 0
-        self._held: list[str] | None = None  # lines to print when the screen is free again
-        self._lock = threading.Lock()
-        self.begin()
+        self._bar = ProgressBar("weights")
+        self._screen = Screen(stream, self._picture)
+        self._reset()
 
-    def begin(self) -> None:
-        """Reset the counters, for the first question or the next one."""
+    def _reset(self) -> None:
         self._usage, self._asked, self._started = Usage(), 0, time.monotonic()
-        self._ended = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, args=(self._ended,), daemon=True)
-        if self._model and self._is_terminal:
-            self._ticker.start()
+        self._events: list[Event] = []
+        self._page = self._new_page()
+        self._view: _ProgramView | None = None  # of the program that runs now
+        self._before: Answer | None = None  # the end of the attempt before
+
+    def _new_page(self) -> Page:
+        return Page(text_width(self._stream), takes_colours(self._stream), self._all_steps)
 
     def __enter__(self) -> LiveDisplay:
+        self._reset()
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.end()
+    def __exit__(self, kind: object, *exc: object) -> None:
+        self._screen.stop()
+        if kind is not None:  # no answer will follow
+            self.write_trace()
 
-    def end(self) -> None:
-        """Stop drawing. What was printed stays on the screen."""
-        self._ended.set()
-        if self._ticker.is_alive():
-            self._ticker.join()
-            with self._lock:
-                self._erase()
-                self._stream.flush()
+    def write_trace(self) -> None:
+        """Write the steps of the run, and its cost, to a terminal; elsewhere, they were written as they happened."""
+        events, self._events = self._events, []
+        if self._is_terminal:
+            write_lines(self._trace(Trace.of(events)), self._stream)
 
     def watch(self, lm: LM) -> LM:
-        """Wrap a model to count its open requests, and start drawing."""
+        """Wrap a model to count its requests."""
         self._model = " + ".join(filter(None, [self._model, plain(lm.name)]))
-        if self._is_terminal and not self._ticker.is_alive():
-            self._ticker.start()
         return _CountedLM(lm, self)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Erase the drawing, and hold back output until the block ends."""
-        with self._lock:
-            self._erase()
-            self._stream.flush()
-            self._held = []
-        try:
-            yield
-        finally:
-            with self._lock:
-                held, self._held = self._held, None
-                self._write_all(held or ())
-                self._draw()
+    def paused(self) -> AbstractContextManager[None]:
+        """Draw nothing until the block ends."""
+        return self._screen.paused()
 
     def progress(self, done: int, total: int, source: str) -> None:
         """Show what a model does before its first reply: downloading, loading, reading its instructions."""
-        if self._is_terminal:
-            self._activity_text = plain(self._activity(done, total, source))
-        elif not self._is_quiet or total:
-            self._bar(done, total, source)
-
-    def _activity(self, done: int, total: int, source: str) -> str:
-        if done < total:
-            return self._bar.text(done, total, source)
-        return "" if total else source
+        if not self._is_terminal:
+            if not self._is_quiet or total:
+                self._bar(done, total, source)
+        elif done < total:
+            self._activity = plain(self._bar.text(done, total, source))
+        else:
+            self._activity = "" if total else plain(source)
 
     def show(self, event: Event) -> None:
-        if self._is_quiet:
-            return
-        with self._lock:
-            match event:
-                case Call():
-                    self._usage += event.usage
-                    if self._program is None and not self._is_terminal and not event.is_abandoned:
-                        self._write_line(f"{plain(event.model)} replied in {event.seconds:.1f} s")
-                case Program():
-                    self._program = event
-                    self._write_all(self._page.notes(event))
-                case Step():
-                    self._step(event)
-                case Answer():
-                    self._end(event)
-            self._draw()
-
-    # --- events -----------------------------------------------------------------------------------------------
-
-    def _step(self, step: Step) -> None:
-        if self._program is None:
-            return
-        if self._fits():
-            shown_value = step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, self._width // 2)
-            by = self._notes.get(step.line, ("", ""))[0]
-            if not step.is_code or by not in ("lm", "tool"):  # values of the model stay visible
-                self._notes[step.line] = (step.by, shown_value or self._notes.get(step.line, ("", ""))[1])
-        else:
-            self._write_all(self._page.next(self._program, step))
-
-    def _end(self, answer: Answer) -> None:
-        if self._fits():
-            self._erase()
-            self._write_all(self._listing())
-            self._drawn_lines = 0
-        elif self._program is not None:
-            self._write_all(self._page.rest(self._program))
-        self._program = None
-        self._notes.clear()
-        if answer.then:
-            self._write_all(self._page.turn(answer))
-            return
-        if not answer.is_answered:
-            self._write_all(self._page.answer(answer))
-        self._write_line(self._status(is_over=True))
-        self._ended.set()
+        self._events.append(event)
+        if self._is_terminal:
+            self._screen.start()
+        elif self._writes_steps:
+            write_lines(self._text(event), self._stream)
+        match event:
+            case Header():
+                self._started = time.monotonic()
+            case Call():
+                self._usage += event.usage
+            case Program():
+                self._view = _ProgramView(event)
+            case Step() if self._view is not None:
+                self._view.note(event)
+            case Answer():
+                self._view, self._before = None, event
 
     def opened(self, number: int) -> None:
-        with self._lock:
-            self._open += number
-            self._asked += max(number, 0)
-            self._activity_text = "" if number < 0 else self._activity_text
-            if not self._is_terminal and not self._is_quiet and self._asked == 1 and number > 0:
-                self._write_line(f"asking {self._model} …")
+        """Count requests that were sent, or, with a negative number, received."""
+        self._open += number
+        self._asked += max(number, 0)
+        self._activity = "" if number < 0 else self._activity
+        if self._writes_steps and not self._is_terminal and self._asked == 1 and number > 0:
+            write_lines([f"asking {self._model} …"], self._stream)
 
-    # --- drawing ----------------------------------------------------------------------------------------------
+    # --- text -------------------------------------------------------------------------------------------------
 
-    def _fits(self) -> bool:
-        """Whether the whole program fits on the screen."""
-        is_roomy = self._is_terminal and self._width >= _MIN_COLUMNS
-        return is_roomy and self._program is not None and len(self._lines()) + 4 < self._height
+    def _text(self, event: Event) -> Iterator[str]:
+        """Return an event as lines, where nothing can be drawn."""
+        program = self._view.program if self._view is not None else None
+        match event:
+            case Call() if program is None and not event.is_abandoned:
+                yield f"{plain(event.model)} replied in {event.seconds:.1f} s"
+            case Program():
+                yield from self._page.begin(event)
+            case Step() if program is not None:
+                yield from self._page.next(program, event)
+            case Answer():
+                if program is not None:
+                    yield from self._page.rest(program)
+                yield from self._page.turn(event) if event.then else self._end(event)
 
-    def _lines(self) -> list[str]:
-        return self._program.source.rstrip().split("\n") if self._program is not None else []
+    def _end(self, answer: Answer) -> Iterator[str]:
+        if not answer.is_answered:
+            yield from self._page.answer(answer)
+        yield self._status(answer.run_seconds)
 
-    def _listing(self) -> list[str]:
-        shown = []
-        room = max(24, min(64, self._width // 2))
-        for number, source in enumerate(self._lines(), 1):
-            by, shown_value = self._notes.get(number, ("", ""))
-            mark = paint(by, GUTTER[by], self._page.colour) + "  " if by else "    "
-            text = fit(plain(source.expandtabs(4)), room)
-            rest = cut(plain(shown_value), self._width - room - 14)
-            shown.append(f"{number:>4}  {mark}{text}  {rest}".rstrip())
-        return shown
+    def _trace(self, trace: Trace) -> Iterator[str]:
+        """Return a run as lines, after its answer. A run that was interrupted has no status."""
+        page, answer = self._new_page(), trace.answer
+        if answer is None or answer.then:
+            yield from page.attempts(trace)
+            return
+        if not answer.is_answered:
+            yield from page.answer(answer)
+        yield from page.attempts(trace)
+        yield self._status(answer.run_seconds)
 
-    def _status(self, is_over: bool = False) -> str:
-        seconds = time.monotonic() - self._started
-        usage = self._usage
-        parts = [self._model, count(self._asked, "LM request")]
-        if self._open and not is_over:
-            parts[1] += f" ({self._open} in flight)"
-        parts.append(f"{usage.prompt_tokens + usage.completion_tokens:,} tokens")
-        if usage.dollars is None:
-            parts.append("price unknown")
-        elif usage.dollars:
-            parts.append(f"${usage.dollars:.4f}")
+    def _status(self, seconds: float, in_flight: int = 0) -> str:
+        parts = self._cost(in_flight) if self._model else []
         return "      " + " · ".join([*parts, f"{seconds:.1f} s"])
 
-    def _draw(self) -> None:
-        if not self._is_terminal or self._ended.is_set() or self._held is not None:
-            return
-        self._erase()
+    def _cost(self, in_flight: int) -> Iterator[str]:
+        usage = self._usage
+        yield self._model
+        yield count(self._asked, "LM request") + (f" ({in_flight} in flight)" if in_flight else "")
+        yield f"{usage.prompt_tokens + usage.completion_tokens:,} tokens"
+        if usage.dollars is None:
+            yield "price unknown"
+        elif usage.dollars:
+            yield f"${usage.dollars:.4f}"
+
+    # --- the picture ------------------------------------------------------------------------------------------
+
+    def _picture(self, columns: int, rows: int) -> list[str]:
+        view, before, seconds = self._view, self._before, time.monotonic() - self._started
         frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
-        activity = "running" if self._program is not None else self._activity_text or "asking"
-        lines = self._listing() if self._fits() else []
-        lines.append(cut(f"{frame} {activity}{self._status()[5:]}", self._width - 1))
-        write_lines(lines, self._stream)
-        self._drawn_lines = len(lines)
+        activity = self._activity or ("asking" if view is None and self._model else "running")
+        status = cut(f"{frame} {activity}{self._status(seconds, self._open)[5:]}", columns - 1)
+        turn = list(Page(columns, self._page.colour).turn(before)) if before is not None and before.then else []
+        program = view.rows(columns, rows - 2, self._page.colour) if view is not None else []
+        return [*turn, *program, status]
 
-    def _erase(self) -> None:
-        erase_lines(self._drawn_lines, self._stream)
-        self._drawn_lines = 0
 
-    def _write_line(self, line: str) -> None:
-        if self._held is not None:
-            self._held.append(line)
-            return
-        if self._is_terminal:
-            self._erase()
-        write_lines([line], self._stream)
+class _ProgramView:
+    """A program that runs, a row for each line: what ran it last, and the value."""
 
-    def _write_all(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._write_line(line)
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._lines = [plain(line.expandtabs(4)) for line in program.source.rstrip().split("\n")]
+        self._line = 0  # that ran last
+        self._notes: dict[int, tuple[str, Step]] = {}  # line → what ran it last, and the step with its value
 
-    def _tick(self, ended: threading.Event) -> None:
-        while not ended.wait(_TICK_SECONDS):
-            with self._lock:
-                self._draw()
+    def note(self, step: Step) -> None:
+        self._line = step.line
+        by, valued = self._notes.get(step.line, (step.by, step))
+        if not step.is_code or by not in ("lm", "tool"):  # values of the model stay visible
+            self._notes[step.line] = (step.by, step if _value(step, 1) else valued)
+
+    def rows(self, columns: int, most: int, colour: bool) -> list[str]:
+        """Return at most this many rows, those around the line that ran last."""
+        first = max(min(self._line - 1 - most // 2, len(self._lines) - most), 0)
+        numbers = range(first, min(first + most, len(self._lines)))
+        return [self._row(number + 1, columns, colour) for number in numbers]
+
+    def _row(self, number: int, columns: int, colour: bool) -> str:
+        by, step = self._notes.get(number, ("", None))
+        mark = paint(by, GUTTER[by], colour) if by else "  "
+        room = max(min(64, columns // 2), _LEAST_SOURCE)
+        text = fit(self._lines[number - 1], min(room, columns - 11))
+        rest = columns - room - 13
+        value = cut(_value(step, rest), rest) if step is not None and rest >= _LEAST_VALUE else ""
+        return f"{number:>4}  {mark}  {text}  {value}".rstrip()
+
+
+def _value(step: Step, width: int) -> str:
+    """Return the result of a step: the last line that it printed, or its value."""
+    return plain(step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, width))
 
 
 class _CountedLM(Around):

@@ -170,14 +170,19 @@ def chosen_models(
 
 
 @contextmanager
-def chosen_emulator(given: argparse.Namespace) -> Iterator[Answering]:
-    """The models that --emulator or --model names, if any, for a program that the user wrote."""
+def chosen_emulator(
+    given: argparse.Namespace, progress: Progress | None = None, around: Callable[[LM], LM] = lambda lm: lm
+) -> Iterator[Answering]:
+    """The models that --emulator or --model names, if any, for a program that the user wrote.
+
+    Each model is wrapped by `around`.
+    """
     budget, names = budget_of(given), emulator_names(given)
     if given.model and names:
         raise InputError("models only answer the calls of your program: use --model or --emulator, not both")
     names = names or ([given.model] if given.model else [])
     with ExitStack() as opened:
-        models = [opened.enter_context(_opened(name, given, None, budget)) for name in names]
+        models = [around(opened.enter_context(_opened(name, given, progress, budget))) for name in names]
         yield _answering(models, given)
 
 

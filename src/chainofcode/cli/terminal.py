@@ -10,7 +10,6 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import sys
 import time
 from collections import Counter
@@ -27,12 +26,13 @@ from ..errors import ChainOfCodeError, InputError
 from ..lm.deadline import not_counted
 from ..platforms import discard_typed_input, read_stream, read_whole
 from ..reasons import Reason
-from ..render import Page, cut, for_terminal, plain
+from ..render import USUAL_WIDTH, Page, cut, for_terminal, plain
 from ..sandbox.frames import Failure
 from ..trace import Answer, Call, Event, Step, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 _MAX_NOTE_CHARS = 2000
+_ROWS = 24  # of a terminal that does not state them
 
 
 def read_text(path: Path) -> str:
@@ -113,15 +113,15 @@ def write_lines(lines: Iterable[str], stream: TextIO) -> None:
 
 def overwrite_line(line: str, stream: TextIO, *, is_last: bool = False) -> None:
     """Overwrite the current line of a terminal, cut to its width."""
-    shown = cut(plain(line), shutil.get_terminal_size().columns - 1)
+    shown = cut(plain(line), screen_size(stream).columns - 1)
     stream.write(f"\r{shown}\x1b[K" + ("\n" if is_last else ""))
     stream.flush()
 
 
 def erase_lines(number: int, stream: TextIO) -> None:
-    """Erase the last lines of a terminal."""
+    """Erase the last lines of a terminal, and what was typed below them."""
     if number:
-        stream.write(f"\x1b[{number}A\x1b[J")
+        stream.write(f"\r\x1b[{number}A\x1b[J")
 
 
 def write_question(question: str) -> None:
@@ -163,11 +163,33 @@ def takes_colours(stream: TextIO) -> bool:
     return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
+def can_draw(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can erase lines."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def screen_size(stream: TextIO) -> os.terminal_size:
+    """The columns and rows of the terminal behind this stream, which need not be that of standard output."""
+    try:
+        columns, rows = os.get_terminal_size(stream.fileno())
+    except OSError:
+        columns = rows = 0
+    return os.terminal_size((columns or _number("COLUMNS") or USUAL_WIDTH, rows or _number("LINES") or _ROWS))
+
+
+def text_width(stream: TextIO) -> int:
+    """The width of text for a stream: COLUMNS if it is set, that of the terminal, or 100 columns."""
+    return _number("COLUMNS") or (screen_size(stream).columns if stream.isatty() else USUAL_WIDTH)
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isdecimal() else 0
+
+
 def output_style() -> tuple[int, bool]:
     """The width of standard output, and whether it shows colours."""
-    is_terminal = sys.stdout.isatty()
-    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if is_terminal else 100
-    return width, takes_colours(sys.stdout)
+    return text_width(sys.stdout), takes_colours(sys.stdout)
 
 
 def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> None:
@@ -244,7 +266,7 @@ def result_data(result: Result) -> dict[str, Any]:
         "batched": step_counts["batched"],
         "cached": step_counts["cached"] + sum(call.is_cached for call in result.trace.calls),
         "wasted": result.trace.wasted,
-        "seconds": round(answer.seconds, 6),
+        "seconds": round(answer.run_seconds, 6),
         "sandbox": answer.sandbox,
     }
     if result.confidence is not None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..emulator import Answering, Delayed, Emulator, First, Table, as_emulator
+from .live import LiveDisplay
 from .model_options import add_cache, add_emulator, add_model, chosen_cache, chosen_emulator, chosen_layer
 from .parser import option_group
 from .query_options import add_database
@@ -36,10 +37,11 @@ def add_value_sources(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def chosen_answering(given: argparse.Namespace) -> Iterator[Answering]:
-    """The models that answer calls, behind the cache and the user of --ask-me."""
-    with chosen_cache(given) as cache, chosen_emulator(given) as answering:
-        layer = chosen_layer(given, cache)
+def chosen_answering(given: argparse.Namespace, live: LiveDisplay | None = None) -> Iterator[Answering]:
+    """The models that answer calls, behind the cache and the user of --ask-me. `live` shows what they do."""
+    opened = chosen_emulator(given) if live is None else chosen_emulator(given, live.progress, live.watch)
+    with chosen_cache(given) as cache, opened as answering:
+        layer = chosen_layer(given, cache) if live is None else chosen_layer(given, cache, live.paused)
         yield answering if layer is None else layer.emulator(answering)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import time
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypedDict, Unpack
+
+import msgspec
 
 from ..emulator import Answering, Judging
 from ..emulator.accounting import accounted
@@ -141,6 +144,7 @@ async def ask(
     - `files`: granted for reading; the program finds each as a variable
     - `sandbox`, `options` and the other options are those of `execute`
     """
+    started = time.monotonic()
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
     chosen = RunOptions.of(options, given, question)
@@ -166,13 +170,20 @@ async def ask(
             if isinstance(event, Answer):  # requests that a time limit cancelled
                 for call in model.abandoned():
                     yield call
-            yield event
+            yield _with_total(event, started)
     except BudgetError as error:
-        yield failed(error.reason, str(error))
+        yield _with_total(failed(error.reason, str(error)), started)
     except asyncio.CancelledError:
         for call in model.abandoned():
             yield call
         raise
+
+
+def _with_total(event: Event, started: float) -> Event:
+    """Return the last answer with the duration of the whole run; other events unchanged."""
+    if not isinstance(event, Answer) or event.then:
+        return event
+    return msgspec.structs.replace(event, total_seconds=time.monotonic() - started)
 
 
 class Ways(TypedDict, total=False):

@@ -131,7 +131,7 @@ def _texts(link: Link, width: int) -> list[str]:
     values = {step.call: step for step in link.values}
     if values:
         return [_value(step, width) for step in values.values()]
-    return [cut(plain(what(link.last, width)), width)] if link.last is not None else [""]
+    return [what(link.last, width)] if link.last is not None else [""]
 
 
 def _value(step: Step, width: int) -> str:

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import io
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +43,12 @@ def _command(given: argparse.Namespace) -> int:
     question = _question(given)
     if given.trace:
         check_place(given.trace)
-    started = time.monotonic()
     with chosen_tools(given) as tools, asyncio.Runner() as runner:
         with saving_partial_trace(given.trace) as events, opened_asker(given, tools, runner.run) as asker:
             runner.run(asker.answer(question, events))
         result = Result.of(events)
         try:  # print the answer even if the trace cannot be written
-            print_answer(question, result, given, time.monotonic() - started)
+            print_answer(question, result, given, asker.live)
         finally:
             if given.trace:
                 write_trace(result.trace, given.trace)

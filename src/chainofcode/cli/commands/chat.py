@@ -7,7 +7,6 @@ import asyncio
 import io
 import shlex
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -123,16 +122,12 @@ class _Session:
         note(f"written: {path}")
 
     def _answer(self, question: str) -> bool:
-        live, started = self._asker.live, time.monotonic()
         events: list[Event] = []
-        live.begin()
-        try:
+        with self._asker.live as live:
             self._runner.run(self._asker.answer(question_after(self._turns, question), events))
-        finally:
-            live.end()
         result = Result.of(events)
         self._last = result.trace
-        print_answer(question, result, self._given, time.monotonic() - started)
+        print_answer(question, result, self._given, live)
         sys.stdout.flush()
         if result.is_answered:
             messages = [("User", question), ("Assistant", in_words(result))]

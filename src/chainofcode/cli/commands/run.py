@@ -8,10 +8,11 @@ import dataclasses
 import json
 import os
 import sys
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...emulator import Answering, Emulator, Table, Toolbox, not_json
+from ...emulator import Answering, Table, Tool, Toolbox, not_json
 from ...engine import Result, RunOptions, arun, execute
 from ...errors import InputError
 from ...languages import language_of_file
@@ -21,6 +22,7 @@ from ...values.codec import decode
 from ..artifact_output import keep_artifacts
 from ..asked_options import asked_options
 from ..hints import hints
+from ..live import LiveDisplay
 from ..model_options import add_person
 from ..parser import check_range
 from ..program_files import read_program
@@ -88,21 +90,23 @@ def _command(given: argparse.Namespace) -> int:
     with chosen_tools(given) as tools:
         if given.program.suffix == ".jsonl":
             return asyncio.run(_run_records(given, toolbox_of(tools, given)))
-        return _run(given, toolbox_of(tools, given))
+        return _run(given, tools)
 
 
-def _run(given: argparse.Namespace, tools: Toolbox) -> int:
+def _run(given: argparse.Namespace, available: Sequence[Tool]) -> int:
     source = read_program(given.program)
+    live = LiveDisplay(sys.stderr, writes_steps=False)
+    tools = toolbox_of(available, given, live.paused)
     options = dataclasses.replace(read_options(given), tools=tools, language=language_of_file(given.program))
     options = dataclasses.replace(options, asked=asked_options(given))
     check_range(given, "value-delay", 0, _MAX_DELAY_SECONDS)
     if given.trace:
         check_place(given.trace)
-    with chosen_answering(given) as answering, chosen_sandbox(given, spares=0) as sandbox:
+    with live, chosen_answering(given, live) as answering, chosen_sandbox(given, spares=0) as sandbox:
         options = with_files(given, options, language_of_file(given.program), sandbox)
         emulator = first_known(known_values(given), answering, given.value_delay)
         with saving_partial_trace(given.trace) as events:
-            asyncio.run(_execute(source, emulator, sandbox, options, events))
+            asyncio.run(_execute(live, events, execute(source, emulator, sandbox=sandbox, options=options)))
     result = Result.of(events)
     try:  # print the answer even if the trace cannot be written
         _print(result, given)
@@ -112,9 +116,10 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     return ANSWERED if result.is_answered else NO_ANSWER
 
 
-async def _execute(source: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:
-    async for event in execute(source, emulator, sandbox=sandbox, options=options):
-        events.append(event)  # noqa: PERF401 - an interruption must not lose earlier events
+async def _execute(live: LiveDisplay, events: list[Event], run: AsyncIterator[Event]) -> None:
+    async for event in run:
+        events.append(event)
+        live.show(event)
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:

@@ -26,14 +26,21 @@ def add_to(commands: Any) -> None:
         "Exit code: 0 answered, 1 no answer, 2 could not run.",
         examples=(
             "coc show run.jsonl",
+            "coc show run.jsonl --program",
             "coc show run.jsonl --html run.html",
         ),
     )
     add_trace_argument(parser)
     parser.add_argument(
-        "--all", action="store_true", help="print every step, not only the first three of each statement"
+        "--all",
+        action="store_true",
+        help="print every step, not only the first three of each statement, and as much of its source as fits",
     )
-    parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page (- for standard output)")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument(
+        "--program", action="store_true", help="print only the source of the last program, in full (exit code 0)"
+    )
+    output.add_argument("--html", metavar="FILE", help="write a self-contained HTML page (- for standard output)")
     parser.add_argument("--no-why", action="store_true", help="with --html: do not run the program again")
     add_sandbox(parser)
     parser.set_defaults(command=_show)
@@ -41,11 +48,20 @@ def add_to(commands: Any) -> None:
 
 def _show(given: argparse.Namespace) -> int:
     trace = Trace.read(given.trace, is_whole=False)
+    if given.program:
+        return _print_program(trace, given.trace)
     if given.html is None:
         print_trace(trace, given.all, has_numbers=True)
     else:
         _write_page(trace, given)
     return ANSWERED if trace.answer is not None and trace.answer.is_answered else NO_ANSWER
+
+
+def _print_program(trace: Trace, path: Path) -> int:
+    if trace.program is None:
+        raise InputError(f"{path} contains no program")
+    print_result(trace.program.source.removesuffix("\n"))
+    return ANSWERED
 
 
 def _write_page(trace: Trace, given: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ from ...errors import ChainOfCodeError
 from ...methods import METHODS
 from ...program import Program
 from ...reasons import Reason
-from ...render import Page, count, cut, plain, what
+from ...render import Page, count, plain, what
 from ...trace import Answer, Call, Event, Kept, Step, Trace, as_json
 from ..refusal import Refusal
 from ..settings import MAX_QUESTION_CHARS
@@ -227,7 +227,7 @@ class _Tools:
             lm_calls=trace.lm_calls,
             program=trace.program.source if trace.program is not None else None,
             trace=id,
-            seconds=round(answer.seconds, 3),
+            seconds=round(answer.run_seconds, 3),
         )
         return _result(f"{_rendered(trace)}\ntrace://{id}", outcome)
 
@@ -263,7 +263,7 @@ def _summary(event: Event | bytes) -> str:
         case Call():
             return f"a call of {event.tool}" if event.tool else f"a request to {plain(event.model) or 'the model'}"
         case Step():
-            return cut(f"line {event.line}: {plain(what(event, 100))}", 120)
+            return f"line {event.line}: {what(event, 100)}"
         case Answer():
             return f"{event.reason}" + (f" → {event.then}" if event.then else "")
     return ""

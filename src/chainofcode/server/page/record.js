@@ -255,6 +255,7 @@ export function factsOf(recording) {
   const sources = { expression: "the value of its last expression", output: "what it printed last", reply: "as the model states it" };
   const asked = steps.filter((step) => step.by === "lm" && step.how !== "shared").length;
   const tools = steps.filter((step) => step.by === "tool").length;
+  const seconds = Number(answer?.total_seconds ?? answer?.seconds ?? 0);
   const votes = Object.entries(answer?.votes ?? {}).map(([text, count]) => `${shortened(text, 30)} × ${count}`);
   return [
     answer && recording.followed?.program.language !== "sql" && sources[answer.source],
@@ -264,7 +265,7 @@ export function factsOf(recording) {
     tools && plural(tools, "tool call"),
     calls && plural(calls, "request"),
     tokens && plural(tokens, "token"),
-    answer?.seconds && `${Number(answer.seconds).toFixed(2)} s`,
+    seconds > 0 && `${seconds.toFixed(2)} s`,
     votes.length && `votes: ${votes.join(", ")}`,
     answer?.sandbox && `sandbox ${answer.sandbox}`,
   ].filter(Boolean).join("  ·  ");
