@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import sys
 import time
 from pathlib import Path
@@ -144,6 +145,8 @@ def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]], secon
             if not data:
                 break
             drawn += data
+    else:
+        os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     os.close(fd)
     assert not left, drawn.decode()
@@ -179,11 +182,11 @@ def test_time_that_a_person_takes_does_not_count(shop: Path, options: tuple[str,
 def test_votes_ask_a_person_one_after_another(shop: Path) -> None:
     replies = [f"```python\nanswer = 0 * weight('{name}') + 7\n```" for name in "ab"]
     (shop / "script.jsonl").write_text("\n".join(map(json.dumps, replies)))
-    typed = [(f"weight('{name}') = ? (a number) ", "3\n") for name in "ab"]
+    typed = [("') = ? (a number) ", "3\n")] * 2  # in either order
     options = ("--repairs", "0", "--no-fallback", "--votes", "2", "--ask-me", "weight", "--method-seconds", "3")
     code, drawn = in_terminal(shop, *ASK[:4], *options, typed=typed, seconds=2)
     assert code == 0, drawn
-    assert drawn.splitlines()[-1] == "7"
+    assert "7\r" in re.split("\x1b\\[J|\n", drawn)
 
 
 @pytest.mark.parametrize("typed", ["n\n", "\n", "\x04", "why?\n"])

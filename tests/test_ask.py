@@ -335,6 +335,8 @@ def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[
             if not data:
                 break
             drawn += data
+    else:
+        os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     os.close(fd)
     return os.waitstatus_to_exitcode(status), drawn.decode()

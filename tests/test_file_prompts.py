@@ -96,7 +96,6 @@ ROWS = {  # for the worked examples about tables: the rows that their programs f
     "letters": ([{"hotel": "Astoria", "letter": "Thank you!"}, {"hotel": "Central", "letter": "Loud!"}], "Central"),
     "tickets": ([{"to": "Rome", "seats": 2, "price": 9.0}, {"to": "Cairo", "seats": 1, "price": 5.0}], 4.5),
     "pupils": ([{"name": "Ida", "home": "Oslo"}, {"name": "Jo", "home": "Bergen"}], ["Ida"]),
-    "sales": ([{"buyer": "Lee", "ticket": 1, "price": 9.0}, {"buyer": "Moe", "ticket": 2, "price": 10.0}], "Moe"),
 }
 
 
