@@ -86,7 +86,7 @@ def test_source_has_the_room_that_there_is(long_trace: Path, monkeypatch: pytest
         assert f"{LONG}    is_fruit('apple') → True\n" in coc("show", long_trace, *more).stdout
     monkeypatch.setenv("COLUMNS", "60")
     assert max(map(len, coc("show", long_trace, "--all").stdout.splitlines())) <= 61
-    for columns in ("0", "-5", "wide", ""):
+    for columns in ("0", "-5", "wide", "", "9" * 5000):
         monkeypatch.setenv("COLUMNS", columns)
         assert coc("show", long_trace).stdout == usual
 

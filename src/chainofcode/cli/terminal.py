@@ -33,6 +33,7 @@ from ..trace import Answer, Call, Event, Step, Trace
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 _MAX_NOTE_CHARS = 2000
 _ROWS = 24  # of a terminal that does not state them
+_MAX_DIGITS = 4  # of a number of columns or rows
 
 
 def read_text(path: Path) -> str:
@@ -184,7 +185,7 @@ def text_width(stream: TextIO) -> int:
 
 def _number(variable: str) -> int:
     text = os.environ.get(variable, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else 0
 
 
 def output_style() -> tuple[int, bool]:
