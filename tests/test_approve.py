@@ -133,10 +133,13 @@ def in_terminal(shop: Path, *arguments: str, typed: list[tuple[str, str]], secon
         os.execv(sys.executable, [*COC, *arguments])
     drawn, seen, started, left = b"", 0, time.monotonic(), list(typed)
     while time.monotonic() - started < 60:
-        if left and left[0][0] in drawn[seen:].decode(errors="replace"):
+        shown = drawn[seen:].decode(errors="replace")
+        reply = next((entry for entry in left if entry[0] in shown), None)
+        if reply is not None:
             seen = len(drawn)
             time.sleep(seconds)  # leave time for anything that would draw over the prompt
-            os.write(fd, left.pop(0)[1].encode())
+            os.write(fd, reply[1].encode())
+            left.remove(reply)
         if select.select([fd], [], [], 0.1)[0]:
             try:
                 data = os.read(fd, 65536)
@@ -185,6 +188,16 @@ def test_votes_ask_a_person_one_after_another(shop: Path) -> None:
     typed = [("') = ? (a number) ", "3\n")] * 2  # in either order
     options = ("--repairs", "0", "--no-fallback", "--votes", "2", "--ask-me", "weight", "--method-seconds", "3")
     code, drawn = in_terminal(shop, *ASK[:4], *options, typed=typed, seconds=2)
+    assert code == 0, drawn
+    assert "7\r" in re.split("\x1b\\[J|\n", drawn)
+
+
+def test_approvals_and_values_are_requested_one_after_another(shop: Path) -> None:
+    replies = [f"```python\nanswer = 0 * {call} + 7\n```" for call in ("weight('a')", "price('b')")]
+    (shop / "script.jsonl").write_text("\n".join(map(json.dumps, replies)))
+    typed = [("weight('a') = ? (a number) ", "3\n"), ("price('b') — allow? [y/N] ", "y\n")]
+    options = ("--tool", "shop:price", "--approve", "always", "--votes", "2", "--ask-me", "weight")
+    code, drawn = in_terminal(shop, *ASK[:4], *options, "--repairs", "0", "--no-fallback", typed=typed, seconds=1)
     assert code == 0, drawn
     assert "7\r" in re.split("\x1b\\[J|\n", drawn)
 

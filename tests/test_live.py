@@ -198,7 +198,7 @@ def display(monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveDisplay]:
         yield display
 
 
-@pytest.mark.parametrize("columns", [12, 20, 30, 49, 50, 70, 100, 250])
+@pytest.mark.parametrize("columns", [8, 12, 20, 30, 49, 50, 70, 100, 250])
 def test_no_line_is_wider_than_the_terminal(columns: int, display: LiveDisplay) -> None:
     """The display erases its output line by line, so half of a line that wraps would remain."""
     display.progress(0, 0, "loading 漢字" * 9)
@@ -209,7 +209,8 @@ def test_no_line_is_wider_than_the_terminal(columns: int, display: LiveDisplay) 
     display.show(Answer("error", then="repair"))
     lines += display._picture(columns, 24)
     lines = [for_terminal(line, colour=False) for line in lines]
-    assert [line[:4] for line in lines if line[0] == " "] == ["   1", "   2", "   ↓"]
+    if columns >= 20:
+        assert [line[:4] for line in lines if line[0] == " "] == ["   1", "   2", "   ↓"]
     assert max(map(shown_width, lines)) < columns
 
 

@@ -19,6 +19,7 @@ from .progress import ProgressBar
 from .screen import Screen
 from .terminal import can_draw, takes_colours, text_width, write_lines
 
+_PREFIX = 11  # columns before and after the source
 _LEAST_SOURCE = 24  # columns
 _LEAST_VALUE = 10  # columns; a narrower terminal shows the program without values
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -168,7 +169,7 @@ class LiveDisplay:
         activity = self._activity or ("asking" if view is None and self._model else "running")
         status = cut(f"{frame} {activity}{self._status(seconds, self._open)[5:]}", columns - 1)
         turn = list(Page(columns, self._page.colour).turn(before)) if before is not None and before.then else []
-        program = view.rows(columns, rows - 2, self._page.colour) if view is not None else []
+        program = view.rows(columns, rows - 2, self._page.colour) if view is not None and columns > _PREFIX else []
         return [*turn, *program, status]
 
 
@@ -197,7 +198,7 @@ class _ProgramView:
         by, step = self._notes.get(number, ("", None))
         mark = paint(by, GUTTER[by], colour) if by else "  "
         room = max(min(64, columns // 2), _LEAST_SOURCE)
-        text = fit(self._lines[number - 1], min(room, columns - 11))
+        text = fit(self._lines[number - 1], min(room, columns - _PREFIX))
         rest = columns - room - 13
         value = cut(_value(step, rest), rest) if step is not None and rest >= _LEAST_VALUE else ""
         return f"{number:>4}  {mark}  {text}  {value}".rstrip()

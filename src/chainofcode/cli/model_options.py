@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -117,14 +116,11 @@ def chosen_layer(
     `screen` is entered while the user is asked.
     """
 
-    turn = asyncio.Lock()
-
     async def ask_user(question: Question) -> str | None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
-        async with turn:  # votes may ask at the same time
-            with screen():
-                return await ask_in_terminal(str(question))
+        with screen():
+            return await ask_in_terminal(str(question))
 
     return cache if given.ask_me is None else AskMe(given.ask_me, ask_user, cache)
 

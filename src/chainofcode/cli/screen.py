@@ -22,7 +22,7 @@ class Screen:
     def __init__(self, stream: TextIO, picture: Callable[[int, int], list[str]]) -> None:
         self._stream, self._picture = stream, picture
         self._drawn_lines = 0
-        self._is_paused = False
+        self._pauses = 0  # several questions may wait
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -45,19 +45,19 @@ class Screen:
     def paused(self) -> Iterator[None]:
         """Erase the lines, and draw none until the block ends."""
         with self._lock:
-            self._is_paused = True
+            self._pauses += 1
             self._erase()
         try:
             yield
         finally:
-            self._is_paused = False
+            self._pauses -= 1
 
     def draw(self) -> None:
         with self._lock:
-            if not self._is_paused:
+            if not self._pauses:
                 columns, rows = screen_size(self._stream)
                 rows -= 1  # for the cursor, below the last line
-                lines = self._picture(columns, rows)[-rows:]
+                lines = self._picture(columns, rows)[-rows:] if rows > 0 else []
                 erase_lines(self._drawn_lines, self._stream)
                 write_lines(lines, self._stream)
                 self._drawn_lines = len(lines)

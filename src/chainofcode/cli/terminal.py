@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ from ..trace import Answer, Call, Event, Step, Trace
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 _MAX_NOTE_CHARS = 2000
 _ROWS = 24  # of a terminal that does not state them
+_TURNS = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()  # for questions at the terminal
 _MAX_DIGITS = 4  # of a number of columns or rows
 
 
@@ -132,11 +134,13 @@ def write_question(question: str) -> None:
 
 
 async def ask_in_terminal(question: str) -> str:
-    """Ask a question at the terminal. Unlike a thread that reads, this can be cancelled."""
-    discard_typed_input(sys.stdin)
-    write_question(question)
+    """Ask a question at the terminal, after those that wait. Unlike a thread that reads, this can be cancelled."""
+    turn = _TURNS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     with not_counted():
-        return await _typed_line()
+        async with turn:
+            discard_typed_input(sys.stdin)
+            write_question(question)
+            return await _typed_line()
 
 
 async def _typed_line() -> str:
