@@ -506,7 +506,9 @@ def test_program_that_reads_the_fixed_clock_gets_a_hint(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("import datetime\nanswer = str(datetime.date.today())")
     assert "use --clock now for the real time" in coc("run", path).stderr
-    path.write_text("answer = 'today'")
+    path.write_text("from datetime import datetime, timezone\nanswer = datetime.now(timezone.utc).year")
+    assert "use --clock now for the real time" in coc("run", path).stderr
+    path.write_text("import datetime\ndef now(): return 3\nanswer = now() + datetime.datetime(2024, 1, 2).time().hour")
     assert coc("run", path).stderr == ""
 
 

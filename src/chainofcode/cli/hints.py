@@ -17,7 +17,10 @@ from .run_options import LIMITS, read_options
 _DISK_FULL = {"EFBIG", "ENOSPC", "EDQUOT"}
 _REFUSED = {"EPERM", "EACCES"}
 _NO_FILE = {"ENOENT", "EROFS", *_REFUSED}
-_READS_CLOCK = re.compile(r"\b(?:now|today|utcnow|time|localtime|gmtime)\(\)|\bDate\.now\(|\bnew Date\(\)")
+_READS_CLOCK = re.compile(
+    r"\b(?:(?:datetime|date|Timestamp|dt)\.(?:now|today|utcnow)"
+    r"|time\.(?:time|time_ns|localtime|gmtime|strftime|ctime))\(|\bDate\.now\(|\bnew Date\(\)"
+)
 _MORE = 10  # the suggested limit, as a multiple of the one that was too low
 
 

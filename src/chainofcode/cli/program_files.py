@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 from ..errors import InputError
@@ -19,9 +21,9 @@ _CODE = re.compile(r"^\s*(`{3}|~{3}|#\s*CODE START)", re.MULTILINE)
 def read_program(path: Path) -> str:
     """Return a program, or a model's reply that contains one. Raises InputError if the file holds neither."""
     suffix = path.suffix.lower()
-    if path.is_file() and suffix in _DOCUMENTS:
+    if suffix in _DOCUMENTS and os.path.isfile(path):
         raise InputError(f"{path} is not a program (expected .py, .js, .mjs, .ts, .sql, or a model's reply)")
-    if path.is_file() and holds_data(path):
+    if holds_data(path) and os.path.isfile(path):
         raise InputError(_not_a_program(path, f"a {suffix} file holds data"))
     text = read_text(path)
     if suffix in _MARKDOWN and not _CODE.search(text):
@@ -30,4 +32,4 @@ def read_program(path: Path) -> str:
 
 
 def _not_a_program(path: Path, why: str) -> str:
-    return f"{path} is not a program: {why}; to ask about it, use coc ask QUESTION --file {path}"
+    return f"{path} is not a program: {why}; to ask about it, use coc ask QUESTION --file {shlex.quote(str(path))}"
