@@ -455,6 +455,7 @@ def test_missing_container_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
         ("PyYAML", "did you mean yaml?"),
         ("", "the name is empty"),
         ("not_here", "no such package is installed here (pip install not_here)"),
+        ("cv2", "no such package is installed here (pip install opencv-python)"),
     ],
 )
 def test_a_package_that_cannot_be_granted(package: str, why: str) -> None:

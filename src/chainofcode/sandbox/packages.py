@@ -17,6 +17,11 @@ from .foreign import file_system, foreign_below, is_storage
 
 _NEVER = ("/proc", "/sys", "/dev")
 _MAX_LINKS = 10_000
+# Packages whose name on PyPI is not that of their module.
+_PYPI_NAMES = {
+    "PIL": "pillow", "bs4": "beautifulsoup4", "cv2": "opencv-python", "dateutil": "python-dateutil",
+    "sklearn": "scikit-learn", "yaml": "PyYAML",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,8 @@ def _why_not(missing: Sequence[str]) -> str:
         if why := _misnamed(package):
             return f"cannot grant {package!r}: {why}"
     what = "no such package is" if len(missing) == 1 else "no such packages are"
-    return f"cannot grant {', '.join(map(repr, missing))}: {what} installed here (pip install {' '.join(missing)})"
+    wanted = " ".join(_PYPI_NAMES.get(package, package) for package in missing)
+    return f"cannot grant {', '.join(map(repr, missing))}: {what} installed here (pip install {wanted})"
 
 
 def _misnamed(package: str) -> str:
