@@ -350,7 +350,7 @@ def test_verify_says_what_it_does_not_show(tmp_path: Path, capsys: pytest.Captur
     run("answer = size('ant') * 2", {"size('ant')": 3}).trace.write(path)
     assert main(["verify", path]) == 0
     output = capsys.readouterr().out
-    assert output.endswith("follows from the program and its values, not whether these are right.\n")
+    assert output.endswith("follows from the program and its values, not whether the values are right.\n")
     main(["verify", path, "--json"])
     assert "right" not in capsys.readouterr().out
 

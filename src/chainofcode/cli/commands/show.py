@@ -34,7 +34,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="print every step, not only the first three of each statement, and as much of its source as fits",
+        help="print every step, not only the first three of each statement, and as much of each source line as fits",
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument(

@@ -20,7 +20,7 @@ from ..trace_warnings import note_grants
 
 _WORDS = {"python": "Python", "lm": "LM", "tool": "tools"}
 _MAX_FLIPS_SHOWN = 4
-_LIMIT = "The check shows whether the answer follows from the program and its values, not whether these are right."
+_LIMIT = "The check shows whether the answer follows from the program and its values, not whether the values are right."
 _FILE_STATES = {
     "intact": "unchanged, {head}",
     "broken": "changed",
@@ -134,7 +134,8 @@ def _flips(found: Verdict) -> str:
         return untried
     changes = [flip for flip in found.flips if flip.outcome == "changes"]
     unknown = sum(flip.outcome == "unknown" for flip in found.flips)
-    summary = f"{len(changes) or 'none'} of {count(len(found.flips), 'value')}"
+    some = len(changes) or "none"
+    summary = f"{some} {'found among' if unknown and not changes else 'of'} {count(len(found.flips), 'value')}"
     if changes:
         summary += ": changing one changes the answer"
     elif not unknown:

@@ -67,7 +67,7 @@ export class Check {
       isGood ? "" : el("ul", { class: "flags", "aria-label": "Reasons not to rely on the answer" }, ...found.flags.map((flag) => el("li", {}, shortened(flag, 400)))),
       found.hangs_on ? el("p", { class: "hangs" }, shortened(found.hangs_on.text, 600)) : "",
       el("dl", {}, ...partsOf(found).flatMap(([name, ...texts]) => [el("dt", {}, name), el("dd", {}, ...texts)])),
-      el("p", { class: "faint" }, "The check shows whether the answer follows from the program and its values, not whether these are right."),
+      el("p", { class: "faint" }, "The check shows whether the answer follows from the program and its values, not whether the values are right."),
     );
   }
 }
