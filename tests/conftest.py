@@ -106,6 +106,7 @@ ALONE = {
 }
 for variable in ("COLUMNS", "LINES"):  # which readline sets: `coc` prints as wide as they say
     os.environ.pop(variable, None)
+    os.unsetenv(variable)  # readline sets them past `os.environ`
 FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs
