@@ -168,8 +168,10 @@ class LiveDisplay:
         frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
         activity = self._activity or ("asking" if view is None and self._model else "running")
         status = cut(f"{frame} {activity}{self._status(seconds, self._open)[5:]}", columns - 1)
+        if columns <= _PREFIX:
+            return [status]
         turn = list(Page(columns, self._page.colour).turn(before)) if before is not None and before.then else []
-        program = view.rows(columns, rows - 2, self._page.colour) if view is not None and columns > _PREFIX else []
+        program = view.rows(columns, rows - 2, self._page.colour) if view is not None else []
         return [*turn, *program, status]
 
 
