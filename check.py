@@ -136,6 +136,9 @@ def main() -> None:
         return
     # These tests measure the response times of servers and pages, so nothing else runs at the same time.
     run(str(tools / "python"), "-m", "pytest", "-m", "alone", *arguments, fine=fine_codes(arguments))
+    if not arguments:
+        print("\n== as an ordinary user", flush=True)
+        run(str(tools / "python"), "tests/ordinary_user.py")
     for version, tools in zip(others, environments, strict=True):
         print(f"\n== Python {version}", flush=True)
         tests(tools, "not alone" if wish.all else "not once", arguments)

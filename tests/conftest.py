@@ -94,6 +94,23 @@ QUICK = {
     "words",
     "wrappers",
 }
+# Files that root also runs as an ordinary user (ordinary_user.py): what the rights of the user decide.
+ORDINARY = {
+    "artifacts",
+    "files",
+    "grants",
+    "kernel",
+    "network",
+    "poison",
+    "pool",
+    "processes",
+    "resources",
+    "sandbox",
+    "secrets",
+    "sql_isolation",
+    "wire",
+    "witness",
+}
 SHARE, OTHERS_SHARE = 6, 12  # every sixth case of each test; on the other versions of Python, every twelfth
 # Files that need no sandbox, and so work on every platform (test_portable.py).
 PORTABLE = {"connect", "expect", "wrappers"}
@@ -107,7 +124,7 @@ ALONE = {
 for variable in ("COLUMNS", "LINES"):  # which readline sets: `coc` prints as wide as they say
     os.environ.pop(variable, None)
     os.unsetenv(variable)  # readline sets them past `os.environ`
-FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE}  # for -m
+FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE, "ordinary": ORDINARY}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs
 
@@ -153,6 +170,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("once")
         if subject(item.path) in PORTABLE:
             item.add_marker("portable")
+        if subject(item.path) in ORDINARY:
+            item.add_marker("ordinary")
     left_out: set[pytest.Item] = set()
     for cases in tests.values():
         cases.sort(key=draw)

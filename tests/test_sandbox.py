@@ -20,11 +20,11 @@ from forked import COC
 from processes import descendants, is_alive, wait_for
 
 from chainofcode import InputError, Limits, SandboxError, arun, run
-from chainofcode.sandbox import Jail, open_sandbox
+from chainofcode.sandbox import Jail, kernel, open_sandbox
 from chainofcode.sandbox.pool import TIERS
 
 DENY = [sys.executable, str(Path(__file__).parent / "deny.py")]
-ORDINARY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+ONE_ID = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]  # as in a rootless container
 NO_NAMESPACES = [*DENY, "unshare,mount,pivot_root,setns"]
 NO_LANDLOCK = [*DENY, "unshare,mount,pivot_root,setns,-landlock_create_ruleset"]
 LANDLOCK_ONLY_MISSING = [*DENY, "-landlock_create_ruleset"]
@@ -52,11 +52,11 @@ def in_tier_a(function: Any) -> Any:
 @in_tier_a
 @pytest.mark.parametrize(
     ("within", "tier"),
-    [([], "A"), (ORDINARY, "A"), (NO_NAMESPACES, "B"), ([*ORDINARY, *NO_NAMESPACES], "B"), (NO_LANDLOCK, "C")],
-    ids=["as it is", "ordinary user", "as in docker", "ordinary user in docker", "no Landlock"],
+    [([], "A"), (ONE_ID, "A"), (NO_NAMESPACES, "B"), ([*ONE_ID, *NO_NAMESPACES], "B"), (NO_LANDLOCK, "C")],
+    ids=["as it is", "one user id", "as in docker", "one user id in docker", "no Landlock"],
 )
 def test_the_best_tier_is_chosen(within: list[str], tier: str, tmp_path: Path) -> None:
-    if within[:1] == ["unshare"] and subprocess.run([*ORDINARY, "true"], capture_output=True, check=False).returncode:
+    if within[:1] == ["unshare"] and subprocess.run([*ONE_ID, "true"], capture_output=True, check=False).returncode:
         pytest.skip("ordinary users cannot create namespaces on this machine")
     done = coc("doctor", "--json", within=within)
     assert done.returncode == 0, done.stderr
@@ -70,6 +70,16 @@ def test_the_best_tier_is_chosen(within: list[str], tier: str, tmp_path: Path) -
     done = coc("run", str(program), "--json", within=within)
     assert json.loads(done.stdout)["answer"] == "'refused'"
     assert json.loads(done.stdout)["sandbox"] == tier
+
+
+def test_every_user_gets_tier_a_if_the_kernel_has_its_layers() -> None:
+    """Also an ordinary user: ordinary_user.py runs this file as one."""
+    namespaces = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--net", "--fork", "true"]
+    if subprocess.run(namespaces, capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user cannot create namespaces on this machine")
+    with contextlib.suppress(OSError):
+        kernel.landlock_abi()
+        assert has_tier("A")
 
 
 def test_programs_are_refused_without_a_sandbox(tmp_path: Path) -> None:

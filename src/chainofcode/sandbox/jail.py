@@ -98,7 +98,7 @@ class Wall:
             os.close(self._directory)
             is_exempt = os.getuid() == 0  # the kernel does not count processes of real root
             unused_uid = _unused_uid()
-            is_root = self._leave_namespaces(as_root=unused_uid > 0)
+            is_root = self._leave_namespaces(as_root=os.geteuid() == 0 and unused_uid > 0)
             self._build_root(self._roots_files_for(unused_uid) if is_root else None)
             kernel.sethostname(HOST_NAME.encode())
             if is_root:
