@@ -150,6 +150,32 @@ def test_attack_succeeds_without_sandbox(attack: Attack, host_files: HostFiles) 
     assert_succeeds_unconfined(attack, host_files)
 
 
+REOPEN = Attack(
+    "open its own pipes again, at both ends",
+    """
+import stat
+def is_pipe(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+pipes = list(filter(is_pipe, range(64)))
+answer = {tried(os.open, f"/proc/self/fd/{fd}", os.O_RDWR | os.O_NONBLOCK) for fd in pipes}
+""",
+    {"B": {"EACCES"}},
+    bare={True},
+)
+
+
+@pytest.mark.parametrize("sandbox", ["B"], indirect=True)  # in A there is no /proc, in C no path
+def test_pipes_cannot_be_opened_again(sandbox: TierSandbox, host_files: HostFiles) -> None:
+    sandbox.assert_refused(REOPEN, host_files)
+
+
+def test_pipes_can_be_opened_again_without_sandbox(host_files: HostFiles) -> None:
+    assert_succeeds_unconfined(REOPEN, host_files)
+
+
 # --- what is granted ----------------------------------------------------------------------------------------------
 
 

@@ -115,7 +115,31 @@ ROOT = {
     "unshare users": (272, "0x10000000", True),  # must be the last: afterwards the process has no rights on the host
 }
 
+PAGE = (
+    "libc.mmap.restype = ctypes.c_void_p\n"
+    "address = libc.mmap(None, ctypes.c_size_t(4096), 3, 0x22, -1, ctypes.c_long(0))\n"
+)
+LOCK = "lock = ctypes.create_string_buffer(4)\n"
+ITS_CLOCK = "clock, place = ~other << 3 | 2, ctypes.create_string_buffer(16)\n"  # CPU time of another process
+# Calls that are allowed, with arguments that are not.
+ARGUMENTS = {
+    "lock with priority inheritance": (LOCK + "answer = tried(syscall, 202, lock, 6, 0, None)", True),
+    "the same within a process": (LOCK + "answer = tried(syscall, 202, lock, 6 | 128, 0, None)", True),
+    "requeue with priority inheritance": (LOCK + "answer = tried(syscall, 202, lock, 12, 1, 0, lock, 0)", KERNEL),
+    "wait for a requeue": (LOCK + "answer = tried(syscall, 202, lock, 11 | 256, 1, 0, lock, 0)", KERNEL),
+    "the clock of another process": (ITS_CLOCK + "answer = tried(syscall, 228, clock, place)", True),
+    "its resolution": (ITS_CLOCK + "answer = tried(syscall, 229, clock, place)", True),
+    "sleep by its clock": (ITS_CLOCK + "answer = tried(syscall, 230, clock, 1, place, None)", KERNEL),
+    "a clock from a descriptor": (ITS_CLOCK + "answer = tried(syscall, 228, ~0 << 3 | 3, place)", "EINVAL"),
+    "share equal pages with other processes": (PAGE + "answer = tried(syscall, 28, address, 4096, 12)", KERNEL),
+    "push a page out of memory": (PAGE + "answer = tried(syscall, 28, address, 4096, 21)", KERNEL),
+    "mark a page as cold": (PAGE + "answer = tried(syscall, 28, address, 4096, 20)", KERNEL),
+    "the size of the library's file system": ("answer = tried(os.statvfs, os.__file__)", True),
+    "the same by descriptor": ("answer = tried(os.fstatvfs, 0)", True),
+}
+
 ATTACKS = [
+    *[Attack(name, program, bare=bare) for name, (program, bare) in ARGUMENTS.items()],
     Attack("flock", "answer = tried(syscall, 73, 0, 1)"),
     Attack("clone3, whose flags no filter sees", "answer = tried(syscall, 435, None, 0)", refused="ENOSYS", bare="EINVAL"),
     *[Attack(name, f"answer = tried(syscall, {n}, {a})", bare=bare) for name, (n, a, bare) in ANYONE.items()],

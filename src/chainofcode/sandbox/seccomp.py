@@ -19,28 +19,26 @@ from .kernel import MACHINE
 # name: number on x86_64, number on aarch64 (-1: no such call)
 _ALWAYS = {
     "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67),
-    "close": (3, 57), "lseek": (8, 62), "fstat": (5, 80), "fstatfs": (138, 44), "fadvise64": (221, 223),
+    "close": (3, 57), "lseek": (8, 62), "fstat": (5, 80), "fadvise64": (221, 223),
     "dup": (32, 23), "dup2": (33, -1), "dup3": (292, 24), "pipe": (22, -1), "pipe2": (293, 59),
     "poll": (7, -1), "ppoll": (271, 73), "select": (23, -1), "pselect6": (270, 72), "eventfd2": (290, 19),
     "epoll_create": (213, -1), "epoll_create1": (291, 20), "epoll_ctl": (233, 21), "epoll_wait": (232, -1),
     "epoll_pwait": (281, 22), "epoll_pwait2": (441, 441),
-    "recvfrom": (45, 207), "getsockname": (51, 204), "getsockopt": (55, 209), "shutdown": (48, 210),
-    "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216), "madvise": (28, 233),
-    "brk": (12, 214),
+    "getsockname": (51, 204), "getsockopt": (55, 209), "shutdown": (48, 210),
+    "mmap": (9, 222), "munmap": (11, 215), "mprotect": (10, 226), "mremap": (25, 216), "brk": (12, 214),
     "rt_sigaction": (13, 134), "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "rt_sigpending": (127, 136),
     "rt_sigtimedwait": (128, 137), "sigaltstack": (131, 132), "pause": (34, -1), "alarm": (37, -1),
     "setitimer": (38, 103), "getitimer": (36, 102), "restart_syscall": (219, 128),
-    "futex": (202, 98), "set_robust_list": (273, 99), "rseq": (334, 293), "set_tid_address": (218, 96),
+    "set_robust_list": (273, 99), "rseq": (334, 293), "set_tid_address": (218, 96),
     "sched_yield": (24, 124), "exit": (60, 93), "exit_group": (231, 94), "getcpu": (309, 168),
     "getpid": (39, 172), "getppid": (110, 173), "gettid": (186, 178), "getpgrp": (111, -1), "umask": (95, 166),
     "getuid": (102, 174), "geteuid": (107, 175), "getgid": (104, 176), "getegid": (108, 177),
     "getresuid": (118, 148), "getresgid": (120, 150), "getgroups": (115, 158),
-    "clock_gettime": (228, 113), "clock_getres": (229, 114), "clock_nanosleep": (230, 115), "nanosleep": (35, 101),
-    "gettimeofday": (96, 169), "time": (201, -1), "times": (100, 153), "getrusage": (98, 165),
+    "nanosleep": (35, 101), "gettimeofday": (96, 169), "time": (201, -1), "times": (100, 153), "getrusage": (98, 165),
     "sysinfo": (99, 179), "uname": (63, 160), "getrandom": (318, 278), "getcwd": (79, 17),
 }  # fmt: skip
 _PATHS = {
-    "newfstatat": (262, 79), "stat": (4, -1), "lstat": (6, -1), "statx": (332, 291), "statfs": (137, 43),
+    "newfstatat": (262, 79), "stat": (4, -1), "lstat": (6, -1), "statx": (332, 291),
     "access": (21, -1), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, -1),
     "readlinkat": (267, 78), "getdents64": (217, 61), "chdir": (80, 49), "fchdir": (81, 50),
 }  # fmt: skip
@@ -56,7 +54,9 @@ _FLOCK = (73, 32)
 _SYNCS = ((74, 82), (75, 83))  # fsync, fdatasync: a scratch directory is in memory, granted files are the host's
 _OPEN = {"open": (2, -1), "openat": (257, 56)}
 _CLONE, _KILL, _TGKILL, _FCNTL, _IOCTL = (56, 220), (62, 129), (234, 131), (72, 25), (16, 29)
-_PRLIMIT64, _SCHED_GETAFFINITY, _SOCKETPAIR, _SENDTO = (302, 261), (204, 123), (53, 199), (44, 206)
+_PRLIMIT64, _SCHED_GETAFFINITY, _SOCKETPAIR = (302, 261), (204, 123), (53, 199)
+_SENDTO, _RECVFROM, _FUTEX, _MADVISE = (44, 206), (45, 207), (202, 98), (28, 233)
+_CLOCK_CALLS = ((228, 113), (229, 114), (230, 115))  # clock_gettime, clock_getres, clock_nanosleep
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 # A thread must share memory, files and handlers with its process: with its own table of files it would have its own
@@ -70,6 +70,17 @@ _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0o2000000 | 0o4000
 # two descriptors of one process can contend for (`flock`, open-file-description locks) are refused.
 _FCNTLS, _LOCKS = (0, 1, 2, 3, 4, 1030, 1032), (6, 7)
 _F_GETLK = 5
+# MSG_PEEK, MSG_DONTWAIT, MSG_NOSIGNAL. Not MSG_OOB: urgent data on Unix sockets had a use after free (CVE-2025-38236).
+_MESSAGE_FLAGS = 0x2 | 0x40 | 0x4000
+# As in Chrome's sandbox. WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, and the first two with a bit set, in a process or
+# with a real-time timeout. Not the operations with priority inheritance, a frequent source of kernel exploits.
+_FUTEXES, _FUTEX_FLAGS = (0, 1, 3, 4, 5, 9, 10), 0x80 | 0x100
+# The clocks of the machine, of this process and of this thread. Other numbers name clocks of other processes and of
+# devices.
+_CLOCKS = (*range(8), 11)
+# Not MERGEABLE, which shares pages with other processes (they can be told apart by time), nor PAGEOUT and COLD, which
+# push pages out of memory; nor those that inject errors or change files. 102 and 103: the C library's guard pages.
+_ADVICE = (0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 102, 103)
 _IOCTLS = (termios.TCGETS, termios.FIONBIO, termios.FIOCLEX, termios.FIONCLEX, termios.FIONREAD)
 
 _LOAD, _JUMP_EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
@@ -123,7 +134,13 @@ def _guarded(pid: int, paths: bool, changes: bool, locks: bool) -> Iterator[tupl
     # A connected pair, for event loops. Datagram sockets could send to any address; so could `sendto` with an address.
     stream = _one_of(1, (_SOCK_STREAM,), mask=0xFFFFFFFF & ~_SOCK_FLAGS)
     yield _SOCKETPAIR, _all_of(_is(0, _AF_UNIX), stream)
-    yield _SENDTO, _all_of(_is(4, 0), _one_of(4, (0,), high=True))
+    flags = _one_of(3, (0,), mask=0xFFFFFFFF & ~_MESSAGE_FLAGS)
+    yield _SENDTO, _all_of(_is(4, 0), _is(4, 0, high=True), flags)
+    yield _RECVFROM, flags
+    yield _FUTEX, _one_of(1, _FUTEXES, mask=0xFFFFFFFF & ~_FUTEX_FLAGS)
+    yield _MADVISE, _one_of(2, _ADVICE)
+    for numbers in _CLOCK_CALLS:
+        yield numbers, _one_of(0, _CLOCKS)
     if paths:
         for numbers, flags in ((_OPEN["open"], 1), (_OPEN["openat"], 2)):
             # Neither reading nor writing: Landlock requires no right, but files are truncated and devices opened.
@@ -133,9 +150,9 @@ def _guarded(pid: int, paths: bool, changes: bool, locks: bool) -> Iterator[tupl
             yield numbers, _all_of(neither, emptying, _one_of(flags, (0,), mask=_O_PATH | _O_TMPFILE))
 
 
-def _one_of(argument: int, values: tuple[int, ...], *, mask: int = 0, high: bool = False) -> list[bytes]:
-    """Allow the call if the low (or high) half of an argument is one of these values, otherwise deny it."""
-    code = [_step(_LOAD, _ARGUMENTS + 8 * argument + 4 * high)]
+def _one_of(argument: int, values: tuple[int, ...], *, mask: int = 0) -> list[bytes]:
+    """Allow the call if the low half of an argument is one of these values, otherwise deny it."""
+    code = [_step(_LOAD, _ARGUMENTS + 8 * argument)]
     if mask:
         code.append(_step(_AND, mask))
     for place, value in enumerate(values):
@@ -147,8 +164,8 @@ def _if(argument: int, value: int, then: int) -> list[bytes]:
     return [_step(_LOAD, _ARGUMENTS + 8 * argument), _step(_JUMP_EQUAL, value, 0, 1), _step(_RETURN, then)]
 
 
-def _is(argument: int, value: int) -> list[bytes]:
-    return [_step(_LOAD, _ARGUMENTS + 8 * argument), _step(_JUMP_EQUAL, value, 1, 0), _step(_RETURN, _DENY)]
+def _is(argument: int, value: int, *, high: bool = False) -> list[bytes]:
+    return [_step(_LOAD, _ARGUMENTS + 8 * argument + 4 * high), _step(_JUMP_EQUAL, value, 1, 0), _step(_RETURN, _DENY)]
 
 
 def _is_not(argument: int, value: int, *, mask: int) -> list[bytes]:

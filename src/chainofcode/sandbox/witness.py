@@ -26,7 +26,8 @@ _CALLS = {
     "personality": (135, 92), "init_module": (175, 105), "kexec_load": (246, 104), "open_by_handle_at": (304, 265),
     "pidfd_send_signal": (424, 424), "seccomp": (317, 277), "socket": (41, 198), "connect": (42, 203),
     "execve": (59, 221), "sendmsg": (46, 211), "shmget": (29, 194), "sched_setaffinity": (203, 122),
-    "prctl": (157, 167),
+    "prctl": (157, 167), "futex": (202, 98), "madvise": (28, 233), "clock_gettime": (228, 113), "statfs": (137, 43),
+    "fstatfs": (138, 44),
 }  # fmt: skip
 _X32_GETPID = 0x40000000 | 39
 _F_SETOWN = 8

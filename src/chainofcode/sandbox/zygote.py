@@ -223,7 +223,7 @@ class _ZygoteServer:
         """Fork a guest. Send its pipes and its pidfd to the host, and return the pidfd."""
         pipes: list[tuple[int, int]] = []
         try:
-            pipes.extend(os.pipe() for _ in range(3))
+            pipes.extend(_private_pipe() for _ in range(3))
             (guest_read, host_write), (host_read, guest_write), (noise_read, noise_write) = pipes
             child = self._wall.fork()
             if child == 0:
@@ -284,6 +284,13 @@ class _ZygoteServer:
             os.unlink(canary)
         could: list[str] = json.loads(report or '["exit without a report"]')
         return could
+
+
+def _private_pipe() -> tuple[int, int]:
+    """A pipe that a guest cannot open again through /proc/self/fd (tier B), to get its other end."""
+    pipe = os.pipe()
+    os.fchmod(pipe[0], 0)
+    return pipe
 
 
 def _keep_only(*fds: int) -> None:
