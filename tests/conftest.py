@@ -108,6 +108,7 @@ ORDINARY = {
     "sandbox",
     "secrets",
     "sql_isolation",
+    "weights",
     "wire",
     "witness",
 }

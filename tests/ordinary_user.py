@@ -75,7 +75,7 @@ def copy_project(target: Path) -> None:
 def make_environment(directory: Path, interpreter: str, project: Path) -> str:
     """Make a virtual environment with what the tests need, and return its Python."""
     uv = [sys.executable, "-m", "uv"]
-    subprocess.run([*uv, "venv", "--quiet", "--python", interpreter, str(directory)], check=True)
+    subprocess.run([*uv, "venv", "--quiet", "--seed", "--python", interpreter, str(directory)], check=True)
     python = str(directory / "bin" / "python")
     install = [*uv, "pip", "install", "--quiet", "--python", python, "--constraint", str(ROOT / "requirements.txt")]
     subprocess.run([*install, "--editable", f"{project}[server]", *PACKAGES.split()], check=True)

@@ -135,7 +135,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[So
 
 
 def left() -> list[str]:
-    return sorted(path.suffix for path in cache_directory().iterdir() if path.suffix != ".lock")
+    return sorted(path.suffix for path in cache_directory().iterdir() if path.suffix not in (".lock", ".verified"))
 
 
 def test_model_is_fetched_from_the_hub_once(sources: type[Sources]) -> None:
@@ -265,6 +265,97 @@ def test_models_command_pulls_lists_and_removes(
     assert "tiny: not downloaded" in capsys.readouterr().out
     assert main(["models", "pull", "nonesuch"]) == 2
     assert "qwen2.5-coder-0.5b" in capsys.readouterr().err
+
+
+# --- what others may have put into the cache ----------------------------------------------------------------------
+
+
+def checks() -> tuple[list[str], Any]:
+    """A list of what `fetch` reports besides bytes, and the function that fills it."""
+    seen: list[str] = []
+    return seen, lambda done, total, source: None if total else seen.append(source)
+
+
+def test_file_of_the_right_size_is_verified_once(sources: type[Sources]) -> None:
+    path = fetch(MODEL)
+    seen, progress = checks()
+    assert fetch(MODEL, progress) == path
+    assert seen == []  # verified by the download
+    times = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"other")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # the size and the time are those of before
+    sources.seen.clear()
+    assert fetch(MODEL, progress).read_bytes() == CONTENT
+    assert seen == [f"checking {path.name}", "the file in the cache has the wrong checksum: downloading it again"]
+    assert len(sources.seen) == 1
+    path.write_bytes(CONTENT)  # right, but changed since
+    seen.clear()
+    fetch(MODEL, progress)
+    fetch(MODEL, progress)
+    assert seen == [f"checking {path.name}"]
+    assert len(sources.seen) == 1
+
+
+@pytest.mark.parametrize("suffix", [".part", ".lock", ".verified", ".gguf"])
+def test_links_in_the_cache_are_not_followed(suffix: str, tmp_path: Path) -> None:
+    cache_directory().mkdir(parents=True)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    link = MODEL.path().with_suffix(suffix)
+    link.symlink_to(victim)
+    with contextlib.suppress(LMError):
+        fetch(MODEL)
+    assert victim.read_text() == "precious"
+    if suffix == ".gguf":  # replaced by the downloaded file
+        assert MODEL.path().read_bytes() == CONTENT
+        assert not link.is_symlink()
+    else:
+        with pytest.raises(LMError, match="is a link or not a regular file; remove it"):
+            fetch(MODEL)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+@pytest.mark.parametrize("whose", ["models", "above", "file", "part", "lock"])
+def test_files_of_another_user_are_refused(whose: str, sources: type[Sources]) -> None:
+    fetch(MODEL)
+    path = MODEL.path()
+    places = {"models": path.parent, "above": path.parent.parent, "file": path}
+    place = places.get(whose, path.with_suffix(f".{whose}"))
+    if whose in ("part", "lock"):
+        path.unlink()
+        place.touch()
+    os.chown(place, 12345, 12345)
+    with pytest.raises(LMError, match=r"belongs to another user \(user id 12345\)"):
+        fetch(MODEL)
+
+
+def test_others_lose_the_right_to_write_in_the_cache() -> None:
+    fetch(MODEL)
+    path = MODEL.path()
+    for place in (path.parent.parent, path.parent, path):
+        place.chmod(0o777)
+    fetch(MODEL)
+    assert [oct(place.stat().st_mode & 0o777) for place in (path.parent.parent, path.parent, path)] == ["0o755"] * 3
+
+
+def test_pipe_in_place_of_a_model_does_not_block(sources: type[Sources]) -> None:
+    cache_directory().mkdir(parents=True)
+    os.mkfifo(MODEL.path().with_suffix(".part"))
+    with pytest.raises(LMError, match="not a regular file"):
+        fetch(MODEL)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere; tests/ordinary_user.py runs this test")
+def test_cache_that_this_user_cannot_write_is_checked_each_time(sources: type[Sources]) -> None:
+    path = fetch(MODEL)
+    path.with_suffix(".verified").unlink()
+    path.parent.chmod(0o555)
+    seen, progress = checks()
+    for _ in range(2):
+        assert fetch(MODEL, progress) == path
+    path.parent.chmod(0o755)
+    assert seen == [f"checking {path.name}"] * 2
 
 
 def test_known_models_are_consistent() -> None:

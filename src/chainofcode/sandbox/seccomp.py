@@ -134,9 +134,9 @@ def _guarded(pid: int, paths: bool, changes: bool, locks: bool) -> Iterator[tupl
     # A connected pair, for event loops. Datagram sockets could send to any address; so could `sendto` with an address.
     stream = _one_of(1, (_SOCK_STREAM,), mask=0xFFFFFFFF & ~_SOCK_FLAGS)
     yield _SOCKETPAIR, _all_of(_is(0, _AF_UNIX), stream)
-    flags = _one_of(3, (0,), mask=0xFFFFFFFF & ~_MESSAGE_FLAGS)
-    yield _SENDTO, _all_of(_is(4, 0), _is(4, 0, high=True), flags)
-    yield _RECVFROM, flags
+    safe_flags = _one_of(3, (0,), mask=0xFFFFFFFF & ~_MESSAGE_FLAGS)
+    yield _SENDTO, _all_of(_is(4, 0), _is(4, 0, high=True), safe_flags)
+    yield _RECVFROM, safe_flags
     yield _FUTEX, _one_of(1, _FUTEXES, mask=0xFFFFFFFF & ~_FUTEX_FLAGS)
     yield _MADVISE, _one_of(2, _ADVICE)
     for numbers in _CLOCK_CALLS:
