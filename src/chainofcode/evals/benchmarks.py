@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..lm.weights import cache_directory
+from ..platforms import make_private_directory
 
 _SECONDS, _MAX_BYTES = 60, 50_000_000
 
@@ -23,7 +24,8 @@ def fetched(name: str) -> Path:
     for file, (url, digest) in sources[name].items():
         path = home / file
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            for directory in (cache_directory().parent, home.parent, home, path.parent):
+                make_private_directory(directory, mode=0o755)
             data = _download(url)
             if hashlib.sha256(data).hexdigest() != digest:
                 raise InputError(f"{url} was changed (its SHA-256 differs); give a directory with --data or COC_DATA")

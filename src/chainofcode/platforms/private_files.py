@@ -35,7 +35,7 @@ def make_private_directory(directory: Path, mode: int = 0o700) -> None:
 
 
 def open_private(path: Path, flags: int, mode: int = 0o600) -> int:
-    """Open a regular file of this user or of root that nobody else can change. Does not follow a link.
+    """Open a regular file of this user or of root that no other user can change. Does not follow a link.
 
     Raises PermissionError for anything else.
     """
