@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ..engine import Result
 from ..languages import SQL
+from ..sandbox import TIERS
 from ..sandbox.frames import Failure
 from .model_options import BUDGETS
 from .run_options import LIMITS, read_options
@@ -25,6 +26,7 @@ _MORE = 10  # the suggested limit, as a multiple of the one that was too low
 
 
 def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
+    yield from _tier_hint(result, given)
     error = result.error
     if error is None:
         yield from _clock_hint(result, given)
@@ -38,6 +40,13 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
             yield "or let a model answer the calls: --model local, or another one (docs/models.md)"
     elif result.trace.answer is not None:
         yield from _refusal_hint(error, result.trace.answer.sandbox, given)
+
+
+def _tier_hint(result: Result, given: argparse.Namespace) -> Iterator[str]:
+    """Yield that the sandbox is weaker than it could be, if the user did not choose it."""
+    answer, best = result.trace.answer, TIERS[0]
+    if given.sandbox == "auto" and answer is not None and answer.sandbox in TIERS[1:]:
+        yield f"the sandbox was tier {answer.sandbox}; tier {best} does not work here: coc doctor shows why"
 
 
 def _clock_hint(result: Result, given: argparse.Namespace) -> Iterator[str]:
