@@ -257,6 +257,27 @@ def test_everything_a_run_records_is_bounded(sandbox: TierSandbox, name: str) ->
     assert sum(map(len, result.trace.lines())) < 6_000_000  # the last event may be a whole frame
 
 
+@IN_ANY_TIER
+def test_arguments_decoded_at_once_are_bounded(sandbox: TierSandbox) -> None:
+    """Eight calls wait together; each has arguments that take 100 MiB as objects."""
+    held, most = 0, 0
+
+    async def count(pause: Any) -> int:
+        nonlocal held, most
+        held += 1
+        most = max(most, held)
+        assert len(pause.args[0]) == 350_000
+        await asyncio.sleep(0.3)
+        held -= 1
+        return 1
+
+    program = "for number in range(1, 9):\n    paused(number, args=[[{}] * 350_000])\n"
+    program += "for number in range(1, 9):\n    resumed()\nended(answer=1)"
+    limits = Limits(run_seconds=20, cpu_seconds=20, memory_bytes=2**30)
+    assert sandbox.run(RESUMED + program, count, limits=limits, in_flight=8).answer == 1
+    assert most == 2  # 256 MiB
+
+
 # --- forged values ------------------------------------------------------------------------------------------------
 
 LIES = {
