@@ -81,15 +81,19 @@ def default_of(function: Callable[..., Any], name: str) -> Any:
 
 def test_documented_limits_are_the_defaults() -> None:
     """Other tests show that a limit works, often with a lower one; these are the limits that the page states."""
-    from chainofcode.emulator import mcp_client
-
     assert Limits().trace_bytes == 100_000_000
     assert (frames.MAX_FRAME_MEMORY, frames.MAX_RUN_MEMORY) == (128 << 20, 512 << 20)
     assert fetches._MAX_DECODED_BYTES == 256 << 20
     assert (input_files.INSPECTION_SECONDS, input_files.INSPECTION_BYTES) == (60, 1 << 30)
     assert default_of(remote.RemoteLM.__init__, "request_seconds") == 600
     assert (answers._MAX_SECONDS, answers._MAX_MEMORY_BYTES) == (2, 512 << 20)
+
+
+def test_documented_limits_of_mcp_are_the_defaults() -> None:
+    mcp_client = pytest.importorskip("chainofcode.emulator.mcp_client", reason="the extra `mcp` is not installed")
+    manager = pytest.importorskip("mcp.server.streamable_http_manager")
     assert default_of(mcp_client.mcp_tools, "seconds") == default_of(mcp_client.mcp_tools, "start_seconds") == 60
+    assert default_of(manager.StreamableHTTPSessionManager.__init__, "session_idle_timeout") == 1800
 
 
 # --- queries ------------------------------------------------------------------------------------------------------
