@@ -138,6 +138,7 @@ def test_limits_are_set_and_groups_are_removed_afterwards() -> None:
         assert run("answer = f(1)", look, sandbox=jail, limits=limits).answer == 1
     assert seen["memory.max"] == str((300 << 20) + (96 << 20))
     assert seen.get("pids.max", "66") == "66"
+    assert seen.get("cpu.max", "100000 100000") == "100000 100000"  # one processor
     assert own_groups() == []
 
 

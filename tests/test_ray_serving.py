@@ -7,6 +7,8 @@ import contextlib
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +26,7 @@ from databases import PostgresServer, postgres_server
 from ray.cluster_utils import Cluster
 from serving import FRUIT, Serving, served
 from test_many_servers import Group, runs_logged, trace_of, until
+from test_sandbox import NO_NAMESPACES
 from test_server_resume import PROGRAM, counting
 
 from chainofcode import Limits, Trace, arun
@@ -107,6 +110,32 @@ def test_programs_run_on_the_cluster(workers: RayWorkers) -> None:
                 await arun("answer = 1", packages=["no_such_package"], sandbox=sandbox)
 
     asyncio.run(check())
+
+
+LEAST = """
+import asyncio, contextlib, sys
+from ray.cluster_utils import Cluster
+from chainofcode import SandboxError
+from chainofcode.sandbox.ray_guests import RaySandbox
+async def tier(least):
+    with contextlib.closing(RaySandbox(str(cluster.address), at_least=least)) as sandbox:
+        try:
+            return (await sandbox.status()).tier
+        except SandboxError as error:
+            return "refused" if "tier A: " in str(error) else str(error)
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+print("tier", asyncio.run(tier(sys.argv[1])))
+cluster.shutdown()
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("least", "expected"), [("B", "B"), ("A", "refused")])
+def test_minimum_tier_applies_to_workers(least: str, expected: str) -> None:
+    """On workers where only tiers B and C work."""
+    command = [*NO_NAMESPACES, sys.executable, "-c", LEAST, least]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert f"tier {expected}" in done.stdout.splitlines(), done.stderr[-2000:]
 
 
 def test_unusable_settings_are_refused(tmp_path: Path) -> None:

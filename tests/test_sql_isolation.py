@@ -36,6 +36,9 @@ ATTACKS = {
         "SELECT readfile('{folder}/secret.txt') AS text FROM t",
         "SELECT writefile('{folder}/written.txt', 'x') AS n FROM t",
         "DETACH main",
+        "SELECT hex(fts3_tokenizer('simple')) AS x FROM t",
+        "SELECT * FROM dbstat",
+        "SELECT * FROM pragma_function_list",
     ],
     "duckdb": [
         *BOTH,
@@ -53,6 +56,12 @@ ATTACKS = {
         "SELECT * FROM sniff_csv('{folder}/secret.csv')",
         "SELECT getenv('HOME') AS home FROM t",
         "SELECT * FROM SECRET",
+        "SELECT * FROM query('COPY t TO ''{folder}/written.csv''')",
+        "SELECT * FROM query('SELECT * FROM read_text(''{folder}/secret.txt'')')",
+        "SELECT * FROM query_table('{folder}/secret.csv')",
+        "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM read_blob(''{folder}/secret.txt'')'))",
+        "SELECT * FROM parquet_metadata('{folder}/secret.txt')",
+        "SELECT * FROM enable_logging()",
         "CREATE MACRO steal() AS (SELECT content FROM read_text('{folder}/secret.txt')); SELECT steal()",
     ],
 }

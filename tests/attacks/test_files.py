@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -263,3 +265,23 @@ def test_grant_does_not_carry_over_to_next_program(sandbox: TierSandbox, granted
     assert sandbox.run(READ + "answer = read(path)", inputs={"path": table}, reads=(table,)).answer == "1,2"
     refused = sandbox.run(READ + "answer = read(path)", inputs={"path": table}).answer
     assert refused == NO_FILE[sandbox.tier]
+
+
+# --- lookahead ----------------------------------------------------------------------------------------------------
+
+
+def test_shadow_is_confined_like_its_program(sandbox: TierSandbox, host_files: HostFiles) -> None:
+    """While the program waits for its first value, its shadow reads the secret and would send it to the model."""
+    sent: list[str] = []
+
+    async def answer(pause: Any) -> int:
+        sent.append(pause.text)
+        while len(sent) < 2:  # noqa: ASYNC110 - the shadow asks
+            await asyncio.sleep(0.01)
+        return 1
+
+    program = READ + "first = f(1)\nanswer = tell(read(secret), tried(os.fork), tried(os.listdir, '/etc'))"
+    options = {"inputs": host_files.inputs, "in_flight": 8}
+    assert sandbox.run(program, answer, **options).answer == 1
+    error = NO_FILE[sandbox.tier]
+    assert sent == ["f(1)", f"tell({error!r}, 'EPERM', {error!r})"]

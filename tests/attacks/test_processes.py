@@ -14,6 +14,7 @@ from chainofcode import Limits, run
 from chainofcode.sandbox import Jail
 
 from .harness import (
+    IN_TIER_A,
     KERNEL,
     LIMITS,
     PRELUDE,
@@ -109,6 +110,38 @@ def test_attack_is_refused(sandbox: TierSandbox, attack: Attack, host_files: Hos
 @pytest.mark.parametrize("attack", safe_unconfined(ATTACKS), ids=str)
 def test_attack_succeeds_without_sandbox(attack: Attack, host_files: HostFiles) -> None:
     assert_succeeds_unconfined(attack, host_files)
+
+
+# --- namespaces ---------------------------------------------------------------------------------------------------
+
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+
+
+@IN_TIER_A
+def test_guest_has_its_own_namespaces(sandbox: TierSandbox) -> None:
+    seen: list[dict[str, str]] = []
+
+    def look(pause: object) -> int:
+        """While the program waits for a value: the zygote's children have children of their own, a guest has none."""
+        guests = [pid for pid in descendants(zygote._process.pid) if not descendants(pid)]
+        seen.extend(filter(None, map(namespaces_of, guests)))
+        return 1
+
+    with Jail(sandbox.tier, spares=0) as jail:
+        run("answer = 1", sandbox=jail)
+        (zygote,) = jail._zygotes.values()
+        assert run("answer = f(1)", look, sandbox=jail).answer == 1
+    if not seen:
+        pytest.skip("this user may not look at the namespaces of guests")
+    own = namespaces_of(os.getpid())
+    assert not [name for found in seen for name in NAMESPACES if found[name] == own[name]]
+
+
+def namespaces_of(pid: int) -> dict[str, str]:
+    try:
+        return {name: os.readlink(f"/proc/{pid}/ns/{name}") for name in NAMESPACES}
+    except OSError:
+        return {}
 
 
 # --- outliving the run --------------------------------------------------------------------------------------------

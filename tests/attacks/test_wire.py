@@ -257,6 +257,26 @@ def test_everything_a_run_records_is_bounded(sandbox: TierSandbox, name: str) ->
     assert sum(map(len, result.trace.lines())) < 6_000_000  # the last event may be a whole frame
 
 
+@IN_ANY_TIER
+def test_arguments_decoded_at_once_are_bounded(sandbox: TierSandbox) -> None:
+    """Six calls wait together; the arguments of each take 60 MB as objects."""
+    held, most = 0, 0
+
+    async def count(pause: Any) -> int:
+        nonlocal held, most
+        held += 1
+        most = max(most, held)
+        await asyncio.sleep(1)
+        held -= 1
+        return len(pause.args[0])
+
+    program = "for number in range(1, 7):\n    paused(number, args=['x' * 15_000_000])\n"
+    program += "ended(answer=[resumed()['value'] for number in range(1, 7)])"
+    limits = Limits(run_seconds=20, cpu_seconds=20, memory_bytes=2**30)
+    assert sandbox.run(RESUMED + program, count, limits=limits, in_flight=8).answer == [15_000_000] * 6
+    assert most == 4  # 256 MiB
+
+
 # --- forged values ------------------------------------------------------------------------------------------------
 
 LIES = {

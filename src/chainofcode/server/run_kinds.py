@@ -392,4 +392,4 @@ def decoded(data: bytes, kind: type[T]) -> T:
         data.decode()  # msgspec does not check `Raw` parts
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise invalid(f"invalid request body: {error}") from None
+        raise invalid(f"invalid request body: {str(error)[:300]}") from None
