@@ -21,6 +21,7 @@ ORDER = [
     "platforms",
     "reasons",
     "errors",
+    "credentials",
     "lm",
     "values",
     "languages",

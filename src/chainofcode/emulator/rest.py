@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 import msgspec
 
+from ..credentials import Credentials
 from ..errors import InputError
 from .openapi_operations import APIOperation, Argument, Scheme, read_operations
 from .tools import Tool, described, parameter
@@ -89,6 +90,7 @@ def _schemes(operation: APIOperation, secrets: Mapping[str, str]) -> tuple[Schem
 
 def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: float) -> Callable[..., Any]:
     """Return a plain function that makes the request."""
+    credentials = Credentials(secrets.values(), "[secret]", shortest=1)  # unlike keys of models, never placeholders
     parameters = [
         parameter(argument.name, argument.type, is_required=argument.is_required) for argument in operation.arguments
     ]
@@ -96,9 +98,9 @@ def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: floa
     def call(given: Mapping[str, Any]) -> Any:
         request = _request(operation, {name: value for name, value in given.items() if value is not None}, secrets)
         try:
-            return _without(secrets, _exchange(request, seconds))
+            return credentials.remove_from(_exchange(request, seconds))
         except (HTTPError, ValueError) as error:  # ValueError: a redirect to an invalid URL
-            message: str = _without(secrets, str(error))  # before the cut, which might leave half of a secret
+            message = credentials.remove(str(error))  # before the cut, which might leave half of a secret
             kind = type(error) if isinstance(error, HTTPError) else HTTPError
             raise kind(message[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
@@ -310,26 +312,3 @@ def _hung_up_at(deadline: float, sock: socket.socket) -> Iterator[None]:
         timer.cancel()
     if is_over.is_set():
         raise TimeoutError
-
-
-def _without(secrets: Mapping[str, str], value: Any) -> Any:
-    """Remove the secrets from a reply: some hosts echo the request."""
-    if isinstance(value, str):
-        for spelling in _spellings(secrets):
-            value = value.replace(spelling, "[secret]")
-        return value
-    if isinstance(value, dict):
-        return {_without(secrets, name): _without(secrets, part) for name, part in value.items()}
-    return [_without(secrets, part) for part in value] if isinstance(value, list) else value
-
-
-def _spellings(secrets: Mapping[str, str]) -> list[str]:
-    """Return the spellings of each secret in text, URLs and JSON, the longest first."""
-    ways: list[Callable[[str], str]] = [
-        str, quote, lambda text: quote(text, safe=""), quote_plus, _in_json, lambda text: _in_json(text, "\\/"),
-    ]  # fmt: skip
-    return sorted({way(secret) for secret in secrets.values() if secret for way in ways}, key=len, reverse=True)
-
-
-def _in_json(text: str, slash: str = "/") -> str:
-    return json.dumps(text)[1:-1].replace("/", slash)
