@@ -107,7 +107,7 @@ class Removal:
 
 
 def _is_open(form: _Form, text: str, place: int) -> bool:
-    """Whether a text, from a place to its end, may be the beginning of a secret that goes on."""
+    """Whether a text, from a place to its end, may be an incomplete secret."""
     places = {place}
     for ways in form:
         if any(way.startswith(text[at:]) and len(way) > len(text) - at for at in places for way in ways):
