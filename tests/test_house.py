@@ -18,6 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # A module imports only from those before it.
 ORDER = [
     "boot",
+    "interrupts",
     "platforms",
     "reasons",
     "errors",
