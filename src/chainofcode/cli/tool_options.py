@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..emulator import Tool, Toolbox, tool
+from ..emulator.lookalikes import make_visible
 from ..emulator.shown_call import ShownCall
 from ..emulator.tools import ToolFailed
 from ..errors import InputError
@@ -142,7 +143,10 @@ class _Approval:
         if shown != call.whole:
             note("this call is shortened; answer `all` to see it in full")
         while True:
-            answer = await ask_in_terminal(f"the program wants to call {shown} — allow? [y/N]")
+            text, unusual = make_visible(shown)
+            if unusual:
+                note(f"this call has characters that are invisible or look like others: {', '.join(unusual)}")
+            answer = await ask_in_terminal(f"the program wants to call {text} — allow? [y/N]")
             answer = answer.lower()
             if answer != "all":
                 return answer in ("y", "yes")
