@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import sysconfig
 import unicodedata
 from pathlib import Path
 
@@ -17,7 +14,6 @@ from chainofcode.emulator.lookalikes import make_visible
 from chainofcode.emulator.person import AskPerson, Question
 from chainofcode.emulator.table import Table
 
-SCRIPT = Path(sysconfig.get_path("scripts")) / "coc"
 HOSTILE = {
     "https://p\u0430ypal.com/login": "https://p\\u0430ypal.com/login",
     "/home/\u0430dmin/.ssh": "/home/\\u0430dmin/.ssh",

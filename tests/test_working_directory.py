@@ -5,6 +5,7 @@ Each writes its name and its process into a file when it is imported.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from processes import wait_for
+from test_approve import SHOP
 
 EXAMPLES = ROOT / "examples"
 COC = Path(sysconfig.get_path("scripts")) / "coc"
@@ -136,6 +138,22 @@ def test_server(poisoned: Path, tmp_path: Path) -> None:
         server.send_signal(signal.SIGTERM)
         server.wait(60)
     assert imported(poisoned) == ""
+
+
+@pytest.mark.skipif(not COC.exists(), reason="the command `coc` is not installed in this environment")
+def test_modules_beside_a_tool_are_not_imported_by_coc(tmp_path: Path) -> None:
+    """The tool comes from the working directory; what coc imports later, such as yaml, does not."""
+    pytest.importorskip("yaml", reason="the extra `yaml` is not installed")
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "p.py").write_text("answer = price('fig')")
+    for name in ("mcp", "numpy", "difflib", "yaml", "sqlite3", "zipfile", "xml", "http", "email"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write(__name__ + ' ')")
+    document = {"openapi": "3.1.0", "servers": [{"url": "http://127.0.0.1:9"}], "paths": {"/x": {"get": {}}}}
+    (tmp_path / "api.yaml").write_text(json.dumps(document))
+    command = [COC, "run", "p.py", "--tool", "shop:send", "--tool", "shop:price", "--openapi", "api.yaml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
 
 
 # A process that looks for modules in the working directory: as a notebook does, or with an empty part in PYTHONPATH.
