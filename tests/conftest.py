@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import signal
 import sys
 import zlib
 from collections import defaultdict
@@ -26,6 +27,8 @@ from chainofcode.lm.weights import MODELS, fetch
 from chainofcode.sandbox import Jail
 from chainofcode.sandbox.pool import TIERS
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as after `nohup … &`: then, commands would ignore Ctrl-C, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 Case = TypeVar("Case")
 # Runs that differ each time: threads, addresses, processes started without a sandbox, a deleted file.
 BY_CHANCE = {

@@ -122,6 +122,17 @@ def test_requests_that_wait_together_are_one_batch(server: Any, store: BatchStor
     assert (lm.in_flight, lm.has_batches) == (256, True)
 
 
+def test_keys_in_results_are_neither_returned_nor_stored(server: Any, store: BatchStore, tmp_path: Path) -> None:
+    server.answer = echo(server)
+    (good,) = ask(model(server, store), f"sent with {KEY}.")[0]
+    assert good.text == "sent with [key]."
+    server.answer = lambda body: (400, {"message": f"bad key {KEY}", "type": "invalid_request_error"})
+    (bad,) = ask(model(server, store), "another")
+    assert "[key]" in str(bad) and KEY not in str(bad)
+    store.close()
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+
+
 def test_bodies_are_the_same_as_in_single_requests(server: Any, store: BatchStore) -> None:
     """Including schemas, log probabilities, images, stop sequences, seeds and cache marks."""
     messages = [

@@ -18,9 +18,11 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # A module imports only from those before it.
 ORDER = [
     "boot",
+    "interrupts",
     "platforms",
     "reasons",
     "errors",
+    "credentials",
     "lm",
     "values",
     "languages",

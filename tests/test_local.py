@@ -231,7 +231,7 @@ def test_missing_and_invalid_model_files(tmp_path: Path) -> None:
 def test_missing_package_names_the_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "any.gguf").write_text("")
     (tmp_path / "xllamacpp.py").write_text("raise ImportError('not here')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: True)
     path = tmp_path / "any.gguf"
     words = rf"cannot start local:{path}: .* cannot be imported \(not here\): pip install 'chainofcode\[local\]'"

@@ -261,7 +261,7 @@ def test_request_cannot_leave_its_host() -> None:
     operation = APIOperation(
         name="x", method="get", base="http://good.example", path="{h}/x", doc="", arguments=(argument,), security=()
     )
-    call = rest._function(operation, {rest.TOKEN: TOKEN, rest.KEY: ""}, 1)
+    call = rest._function(operation, {rest.TOKEN: TOKEN, rest.KEY: ""}, rest.PinnedHosts([]), 1)
     with pytest.raises(rest.HTTPError, match="another host"):
         call(".evil.example")
 

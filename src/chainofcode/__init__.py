@@ -1,9 +1,9 @@
 """Reason in code: Python runs what it can, a language model runs the rest."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # nothing is imported here: only after that, `coc` handles Ctrl-C
 if TYPE_CHECKING:
+    from typing import Any
+
     from .emulator import Emulator, Pause, Table
     from .engine import Result, arun, execute, run
     from .errors import ChainOfCodeError, EmulationError, InputError, LMError, ProgramError, SandboxError
@@ -62,8 +62,10 @@ _HOMES = {
 _OTHER_LANGUAGES = {"methods.queries": ("sql",)}  # not for `import *`: the names of languages are common
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a name when it is first used, so that importing the package is quick."""
+    from importlib import import_module
+
     for module, names in (*_HOMES.items(), *_OTHER_LANGUAGES.items()):
         if name in names:
             return getattr(import_module(f".{module}", __name__), name)

@@ -36,6 +36,20 @@ def boot_command(python: str, module: str, *arguments: str) -> list[str]:
     return [python, "-s", "-P", "-S", "-X", "utf8", os.path.abspath(__file__), module, *arguments]
 
 
+def module_path() -> str:
+    """The value of PYTHONPATH for other child processes: this process's own path, without the working directory.
+
+    Nothing that lies in the working directory may run only because it has the name of a module.
+    """
+    try:
+        here = os.path.realpath(os.getcwd())
+    except FileNotFoundError:  # it was removed
+        here = ""
+    kept = [entry for entry in sys.path if os.path.isabs(entry) and os.path.realpath(entry) != here]
+    home = os.path.dirname(ROOT)  # last, in case it is the working directory
+    return os.pathsep.join(kept if home in kept else [*kept, home])
+
+
 def _declare_packages() -> None:
     for name in _PACKAGES:
         package = types.ModuleType(f"chainofcode.{name}".rstrip("."))

@@ -8,9 +8,9 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 from ..errors import ChainOfCodeError
+from ..interrupts import INTERRUPTED, raise_when_interrupted
 from .commands import (
     ask,
     chat,
@@ -35,7 +35,7 @@ from .commands import (
 )
 from .overview import TopParser
 from .parser import Parser
-from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, note, note_lines, print_json, print_line, print_lines
+from .terminal import ANSWERED, COULD_NOT_RUN, note, note_lines, print_json, print_line, print_lines
 
 _COMMANDS = (
     ask, chat, run, sql, resume, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, tokens,
@@ -68,6 +68,7 @@ def _replace_closed_streams() -> None:
 
 def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     try:
+        raise_when_interrupted()
         code = command(options)
         sys.stdout.flush()
         return code
@@ -89,10 +90,6 @@ def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespa
 def _forget_stdout() -> None:
     """Discard buffered output: writing it at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def script() -> NoReturn:
-    sys.exit(main())
 
 
 def _parser() -> TopParser:
@@ -149,7 +146,3 @@ def _doctor(given: argparse.Namespace) -> int:
     else:
         print_lines(report.lines())
     return ANSWERED if report.works else COULD_NOT_RUN
-
-
-if __name__ == "__main__":
-    script()

@@ -31,7 +31,7 @@ from ..render import USUAL_WIDTH, Page, cut, for_terminal, plain
 from ..sandbox.frames import Failure
 from ..trace import Answer, Call, Event, Step, Trace
 
-ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
+ANSWERED, NO_ANSWER, COULD_NOT_RUN = 0, 1, 2
 _MAX_NOTE_CHARS = 2000
 _ROWS = 24  # of a terminal that does not state them
 _TURNS = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]()  # for questions at the terminal

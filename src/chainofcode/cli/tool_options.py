@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..emulator import Tool, Toolbox, tool
+from ..emulator.lookalikes import make_visible
 from ..emulator.shown_call import ShownCall
 from ..emulator.tools import ToolFailed
 from ..errors import InputError
@@ -83,8 +84,6 @@ def _imported(text: str) -> Tool:
     module, _, name = text.partition(":")
     if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         raise InputError(f"--tool must be MODULE:FUNCTION, as in shop:price_of; not {text!r}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
         found = _module(module)
         if not hasattr(found, name):
@@ -97,12 +96,19 @@ def _imported(text: str) -> Tool:
 
 
 def _module(name: str) -> ModuleType:
+    """Import a module of the user from the working directory, which is the last place for all other imports."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # the user's code
         if isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0]):
             raise InputError(f"no module named {error.name!r} in the working directory or installed") from None
         raise InputError(f"cannot import {name}: {type(error).__name__}: {error}") from None
+    finally:
+        with contextlib.suppress(ValueError):  # the module may have changed the path
+            sys.path.remove(here)
+        sys.path.append(here)
 
 
 def _operations(given: Sequence[str]) -> list[Tool]:
@@ -142,7 +148,10 @@ class _Approval:
         if shown != call.whole:
             note("this call is shortened; answer `all` to see it in full")
         while True:
-            answer = await ask_in_terminal(f"the program wants to call {shown} — allow? [y/N]")
+            text, unusual = make_visible(shown)
+            if unusual:
+                note(f"this call has characters that are invisible or look like others: {', '.join(unusual)}")
+            answer = await ask_in_terminal(f"the program wants to call {text} — allow? [y/N]")
             answer = answer.lower()
             if answer != "all":
                 return answer in ("y", "yes")

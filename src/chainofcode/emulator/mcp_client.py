@@ -26,7 +26,9 @@ import pydantic
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from ..credentials import Credentials
 from ..errors import InputError
+from ..lm.remote import without_login
 from .json_schema import Schemas, free, identifier, words_of
 from .mcp_stdio import MAX_REPLY_BYTES, BoundedStdio
 from .tools import Tool, described, parameter
@@ -40,6 +42,7 @@ _MAX_ERROR_CHARS = 1000
 _MAX_LAST_WORDS = 2000
 _SILENT_SECONDS = 300.0  # without data, of a stream that a server holds open
 _CLOSE_SECONDS = 15.0  # the SDK terminates a process, then kills it, in less
+_URLS = ("http://", "https://")
 _Found = TypeVar("_Found")
 
 
@@ -114,7 +117,11 @@ class _Connection:
     """One server, in its own task: a failure only ends that task and the calls that wait for it."""
 
     def __init__(self, server: str, seconds: float, start_seconds: float) -> None:
-        self.server, self._seconds, self._start_seconds = server, seconds, start_seconds
+        self._seconds, self._start_seconds = seconds, start_seconds
+        self._server = server
+        is_url = server.startswith(_URLS)
+        self.shown, login = without_login(server) if is_url else (server, ())
+        self.credentials = Credentials(login)
         self.name = ""
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
@@ -128,11 +135,11 @@ class _Connection:
         await asyncio.wait({self._task, opened}, timeout=self._start_seconds, return_when=asyncio.FIRST_COMPLETED)
         opened.cancel()
         if self._client is None:
-            raise InputError(f"--mcp {self.server}: {self._why()}")
+            raise InputError(f"--mcp {self.shown}: {self._why()}")
         try:
             return await self._raced(self._listed(self._client), self._start_seconds)
         except MCPFailure as error:
-            raise InputError(f"--mcp {self.server}: {error}") from None
+            raise InputError(f"--mcp {self.shown}: {error}") from None
 
     async def _live(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -144,9 +151,9 @@ class _Connection:
             await self._closing.wait()
 
     async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
-        if self.server.startswith(("http://", "https://")):
-            return streamable_http_client(self.server, http_client=await stack.enter_async_context(_http_client()))
-        command, *arguments = _words(self.server)
+        if self._server.startswith(_URLS):
+            return streamable_http_client(self._server, http_client=await stack.enter_async_context(_http_client()))
+        command, *arguments = _words(self._server)
         read, write = os.pipe()
         threading.Thread(target=self._listen, args=(read,), name="coc mcp stderr", daemon=True).start()
         errors = stack.enter_context(os.fdopen(write, "w"))
@@ -167,7 +174,9 @@ class _Connection:
             return f"the server did not answer within {self._start_seconds:g} s"
         error = None if task.cancelled() else task.exception()
         last_line = self._last_words.decode(errors="replace").strip().split("\n")[-1]
-        return (self._breach() or _cause(error)) + (f" (stderr: {last_line[:300]})" if last_line else "")
+        return self.credentials.remove(self._breach() or _cause(error)) + (
+            f" (stderr: {last_line[:300]})" if last_line else ""
+        )
 
     def _breach(self) -> str:
         return self._process.breach if self._process is not None else ""
@@ -180,10 +189,18 @@ class _Connection:
             found += page.tools
             cursor = page.next_cursor
             if cursor is None:
-                return found
+                return self._clean(found)
             if len(found) > MAX_TOOLS:
                 break
         raise MCPFailure(f"it has over {MAX_TOOLS} tools, or an endless list of them")
+
+    def _clean(self, tools: list[types.Tool]) -> list[types.Tool]:
+        """Return tools whose descriptions do not repeat the password in the URL."""
+        if not self.credentials:
+            return tools
+        return [
+            types.Tool.model_validate(self.credentials.remove_from(tool.model_dump(by_alias=True))) for tool in tools
+        ]
 
     async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         client = self._client
@@ -209,7 +226,7 @@ class _Connection:
         except MCPFailure:
             raise
         except Exception as error:  # from the server or the SDK
-            raise MCPFailure(self._breach() or _cause(error)) from None
+            raise MCPFailure(self.credentials.remove(self._breach() or _cause(error))) from None
         finally:
             call.cancel()  # the SDK notifies the server
 
@@ -305,7 +322,7 @@ def _tools(
             try:
                 spec = _Spec.of(tool)
             except RecursionError:
-                note(f"{connection.server}: the tool {tool.name[:100]!r} is left out: its schema is nested too deeply")
+                note(f"{connection.shown}: the tool {tool.name[:100]!r} is left out: its schema is nested too deeply")
                 continue
             has_effect = tool.annotations is None or tool.annotations.read_only_hint is not True
             tools[name] = Tool(name, _function(name, spec, connection, run), has_effect)
@@ -373,17 +390,17 @@ def _function(name: str, spec: _Spec, connection: _Connection, run: _Run) -> Cal
     async def call(given: Mapping[str, Any]) -> Any:
         # Cancelling this future cancels the call in the other event loop, too.
         work = connection.call(spec.name, spec.arguments(given))
-        return _data(await asyncio.wrap_future(run(work, None)), spec.is_wrapped)
+        return _data(await asyncio.wrap_future(run(work, None)), spec.is_wrapped, connection.credentials)
 
     return described(name, spec.doc, spec.parameters, call)
 
 
-def _data(result: types.CallToolResult, is_wrapped: bool) -> Any:
+def _data(result: types.CallToolResult, is_wrapped: bool, credentials: Credentials) -> Any:
     """Return structured content, else the texts; other content, such as images, is only named."""
-    text = "\n".join(map(_text, result.content))
+    text = credentials.remove("\n".join(map(_text, result.content)))
     if result.is_error:
         raise MCPFailure(text[:_MAX_ERROR_CHARS] or "it failed without an error message")
-    data = result.structured_content
+    data = credentials.remove_from(result.structured_content)
     if data is None:
         return text if result.content else None
     return data["result"] if is_wrapped and isinstance(data, dict) and data.keys() == {"result"} else data

@@ -10,6 +10,7 @@ from typing import Any
 from ..errors import EmulationError, InputError
 from ..lm import LM
 from . import Answering, as_emulator
+from .lookalikes import make_visible
 from .model import ONE_REPLY, Judging, wanted_type
 from .pause import Answered, AroundEmulator, Emulator, Pause
 from .replies import value_in
@@ -86,7 +87,7 @@ class AskPerson(AroundEmulator):
     async def answer(self, pause: Pause) -> Answered:
         if pause.kind != "call" or self._names.fullmatch(pause.name) is None:
             return await super().answer(pause)
-        question = Question(pause.text, wanted_type(pause), pause.line)
+        question = Question(make_visible(pause.text)[0], wanted_type(pause), pause.line)
         while True:
             reply = await self._asked(question)
             if reply is None:

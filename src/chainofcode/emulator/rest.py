@@ -1,7 +1,8 @@
 """REST tools: the operations of OpenAPI documents, called over HTTP by the host.
 
-Requests go only to hosts that the documents or the user name, even if a reply redirects elsewhere. Time and size are
-limited. Credentials come from the environment, go to one host, and are removed from replies.
+Requests go only to hosts that the documents or the user name, even if a reply redirects elsewhere or a name gets
+another address. Time and size are limited. Credentials come from the environment, go to one host, and are removed from
+replies.
 """
 
 from __future__ import annotations
@@ -12,18 +13,21 @@ import datetime
 import http.client
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
 
 import msgspec
 
+from ..credentials import Credentials
 from ..errors import InputError
 from .openapi_operations import APIOperation, Argument, Scheme, read_operations
+from .pinned_hosts import HostRefused, PinnedHosts
 from .tools import Tool, described, parameter
 
 TOKEN, KEY = "COC_OPENAPI_TOKEN", "COC_OPENAPI_KEY"
@@ -60,10 +64,12 @@ def rest_tools(
     for name, secret in secrets.items():
         if not (secret.isascii() and secret.isprintable()):
             raise InputError(f"{name} has characters that are not allowed in a header")
-    operations = [found for path, base in documents for found in read_operations(path, base, note)]
+    named = list(documents)
+    operations = [found for path, base in named for found in read_operations(path, base, note)]
     _check_hosts(operations, secrets)
+    hosts = PinnedHosts({urlsplit(base).hostname or "" for _, base in named if base is not None})
     return [
-        Tool(operation.name, _function(operation, secrets, seconds), operation.method not in _READ_ONLY)
+        Tool(operation.name, _function(operation, secrets, hosts, seconds), operation.method not in _READ_ONLY)
         for operation in operations
     ]
 
@@ -87,8 +93,11 @@ def _schemes(operation: APIOperation, secrets: Mapping[str, str]) -> tuple[Schem
     return None
 
 
-def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: float) -> Callable[..., Any]:
+def _function(
+    operation: APIOperation, secrets: Mapping[str, str], hosts: PinnedHosts, seconds: float
+) -> Callable[..., Any]:
     """Return a plain function that makes the request."""
+    credentials = Credentials(secrets.values(), "[secret]", shortest=1)  # unlike keys of models, never placeholders
     parameters = [
         parameter(argument.name, argument.type, is_required=argument.is_required) for argument in operation.arguments
     ]
@@ -96,9 +105,9 @@ def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: floa
     def call(given: Mapping[str, Any]) -> Any:
         request = _request(operation, {name: value for name, value in given.items() if value is not None}, secrets)
         try:
-            return _without(secrets, _exchange(request, seconds))
+            return credentials.remove_from(_exchange(request, hosts, seconds))
         except (HTTPError, ValueError) as error:  # ValueError: a redirect to an invalid URL
-            message: str = _without(secrets, str(error))  # before the cut, which might leave half of a secret
+            message = credentials.remove(str(error))  # before the cut, which might leave half of a secret
             kind = type(error) if isinstance(error, HTTPError) else HTTPError
             raise kind(message[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
@@ -218,11 +227,11 @@ def _as_json(value: Any) -> bytes:
 # --- what comes back ----------------------------------------------------------------------------------------------
 
 
-def _exchange(request: _Request, seconds: float) -> Any:
+def _exchange(request: _Request, hosts: PinnedHosts, seconds: float) -> Any:
     """Send a request, follow redirects within the host, and return the reply as data."""
     url, deadline = request.url, time.monotonic() + seconds
     for _ in range(_MAX_REDIRECTS + 1):
-        status, headers, data = _send(request, url, deadline, seconds)
+        status, headers, data = _send(request, url, hosts, deadline, seconds)
         if not 300 <= status < 400 or "Location" not in headers:
             break
         target = urljoin(url, headers["Location"])
@@ -263,13 +272,15 @@ def _charset(named: str) -> str:
     return found if found in _CHARSETS else "utf-8"
 
 
-def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple[int, http.client.HTTPMessage, bytes]:
-    parts, left = urlsplit(url), deadline - time.monotonic()
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(str(parts.hostname), parts.port, timeout=max(left, 0.001))
+def _send(
+    request: _Request, url: str, hosts: PinnedHosts, deadline: float, seconds: float
+) -> tuple[int, http.client.HTTPMessage, bytes]:
+    parts = urlsplit(url)
     try:
-        connection.connect()
-        with _hung_up_at(deadline, connection.sock):
+        connection = _connect(parts, hosts, deadline)
+        with contextlib.closing(connection), _hung_up_at(deadline, connection.sock):
+            if isinstance(connection.sock, ssl.SSLSocket):
+                connection.sock.do_handshake()
             target = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request(request.method, target or "/", request.body, dict(request.headers))
             response = connection.getresponse()
@@ -279,13 +290,27 @@ def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple
         return response.status, response.headers, data
     except HTTPError:
         raise
+    except HostRefused as error:
+        raise HTTPError(str(error)) from None
     except TimeoutError:
         raise HTTPTimeout(f"no complete reply within {seconds:g} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
         raise HTTPUnreachable(f"{parts.netloc} cannot be reached or closed the connection: {why}") from None
-    finally:
-        connection.close()
+
+
+def _connect(parts: SplitResult, hosts: PinnedHosts, deadline: float) -> http.client.HTTPConnection:
+    """Return a connection to a pinned address of the host. Its certificate must be for the host's name."""
+    host = str(parts.hostname)
+    if parts.scheme == "http":
+        connection = http.client.HTTPConnection(host, parts.port)
+        connection.sock = hosts.connect(host, connection.port, deadline)
+        return connection
+    context = ssl.create_default_context()
+    connection = http.client.HTTPSConnection(host, parts.port, context=context)
+    plain = hosts.connect(host, connection.port, deadline)
+    connection.sock = context.wrap_socket(plain, server_hostname=host, do_handshake_on_connect=False)
+    return connection
 
 
 @contextlib.contextmanager
@@ -310,26 +335,3 @@ def _hung_up_at(deadline: float, sock: socket.socket) -> Iterator[None]:
         timer.cancel()
     if is_over.is_set():
         raise TimeoutError
-
-
-def _without(secrets: Mapping[str, str], value: Any) -> Any:
-    """Remove the secrets from a reply: some hosts echo the request."""
-    if isinstance(value, str):
-        for spelling in _spellings(secrets):
-            value = value.replace(spelling, "[secret]")
-        return value
-    if isinstance(value, dict):
-        return {_without(secrets, name): _without(secrets, part) for name, part in value.items()}
-    return [_without(secrets, part) for part in value] if isinstance(value, list) else value
-
-
-def _spellings(secrets: Mapping[str, str]) -> list[str]:
-    """Return the spellings of each secret in text, URLs and JSON, the longest first."""
-    ways: list[Callable[[str], str]] = [
-        str, quote, lambda text: quote(text, safe=""), quote_plus, _in_json, lambda text: _in_json(text, "\\/"),
-    ]  # fmt: skip
-    return sorted({way(secret) for secret in secrets.values() if secret for way in ways}, key=len, reverse=True)
-
-
-def _in_json(text: str, slash: str = "/") -> str:
-    return json.dumps(text)[1:-1].replace("/", slash)

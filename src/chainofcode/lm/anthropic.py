@@ -137,12 +137,15 @@ class AnthropicLM(RemoteLM):
     def _completion(
         self, messages: Sequence[Message], reply: _MessageReply, seconds: float, cuts: Sequence[str]
     ) -> Completion:
-        text, finish = _text_of(reply), _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
+        text, finish = (
+            self.without_key(_text_of(reply)),
+            _FINISHES.get(reply.stop_reason or "", reply.stop_reason or ""),
+        )
         for cut in cuts:
             text, found, _ = text.partition(cut)
             if found:
                 finish = "stop"
-        return Completion(text, self._usage(messages, reply), seconds, finish)
+        return self.clean_reply(Completion(text, self._usage(messages, reply), seconds, finish))
 
     def _usage(self, messages: Sequence[Message], reply: _MessageReply) -> Usage:
         used = reply.tokens

@@ -47,7 +47,7 @@ class _VendorBatches:
 
     async def _ask(self, responding: _Responding, kind: type[_Answer]) -> _Answer:
         data = await self._lm.use_client(lambda client: self._lm.read_bounded(responding(client)))
-        return self._decoded(data, kind, is_transient=True)
+        return self._decoded(self._clean(data, is_transient=True), kind, is_transient=True)
 
     async def _known(self, batch_id: str, responding: _Responding, kind: type[_Answer]) -> _Answer:
         try:
@@ -64,10 +64,18 @@ class _VendorBatches:
 
     async def _read(self, responding: _Responding, take: Callable[[bytes], None]) -> None:
         try:
-            await self._lm.use_client(lambda client: self._lm.read_lines(responding(client), take))
+            await self._lm.use_client(
+                lambda client: self._lm.read_lines(responding(client), lambda line: take(self._clean(line)))
+            )
         except NotFound as error:
             text = f"{self._lm.name} no longer has the results of a batch ({error.detail}); choose another --out"
             raise LMError(text) from None
+
+    def _clean(self, data: bytes, *, is_transient: bool = False) -> bytes:
+        """Return JSON without the key: results are stored, and ids and messages are shown."""
+        known: Any = self._decoded(data, object, is_transient=is_transient)
+        clean = self._lm.credentials.remove_from(known)
+        return data if clean == known else msgspec.json.encode(clean)
 
     def _decoded(self, data: bytes, kind: type[_Answer], *, is_transient: bool = False) -> _Answer:
         try:
@@ -155,9 +163,7 @@ class OpenAIBatches(_VendorBatches):
             batch.status, ""
         )
         if problems:
-            problem += ": " + "; ".join(
-                self._lm.without_key(error.message or error.code or "")[:300] for error in problems
-            )
+            problem += ": " + "; ".join((error.message or error.code or "")[:300] for error in problems)
         if any(error.code == "token_limit_exceeded" for error in problems):
             problem += " (--at-once N makes smaller batches)"
         return BatchState(

@@ -11,6 +11,7 @@ import contextlib
 import http.client
 import importlib.util
 import json
+import os
 import secrets
 import select
 import socket
@@ -26,6 +27,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from ..boot import module_path
 from ..errors import LMError
 from ..platforms import make_private_directory, usable_cores
 from .chat_reply import MAX_ALTERNATIVES, ChatReply
@@ -278,6 +280,7 @@ class _LlamaServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": module_path()},
             start_new_session=True,  # Ctrl-C is for the host, which closes its input
         )
         directory = _prefix_directory()

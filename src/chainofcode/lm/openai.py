@@ -145,7 +145,7 @@ class OpenAILM(RemoteLM):
         ]
         # The cost of a request is counted once, with its first reply.
         replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(messages, reply))
-        return replies
+        return list(map(self.clean_reply, replies))
 
     def _usage(self, messages: Sequence[Message], reply: ChatReply) -> Usage:
         used = reply.tokens

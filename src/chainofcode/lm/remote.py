@@ -1,7 +1,7 @@
 """Models behind HTTP endpoints: one attempt per request, with limits on size and time, and all errors as LMError.
 
 The packages of OpenAI and Anthropic are made by the same generator and used in the same way. Keys, and passwords in
-URLs, are removed from the messages of an endpoint.
+URLs, are removed from everything that an endpoint returns: replies, streams, errors and batches.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from ..credentials import Credentials
 from ..errors import LMError
 from .batches import IN_FLIGHT, BatchEndpoint, BatchOptions, BatchQueue
-from .interface import LM, Message, Usage
+from .interface import LM, Completion, Message, Token, Usage
 from .prices import BATCH_SHARE
 from .reply_stream import OnText, ReplyStream
 from .vision import sees_images
@@ -36,7 +37,6 @@ _PROBE_SECONDS = 5.0
 _NO_SERVER = (502, 503, 504)  # from gateways whose server is down, and from servers that are loading a model
 # These expand a chunk at most a thousandfold; other encodings, or several of them combined, can expand it far more.
 _ENCODINGS = ("identity", "gzip", "deflate")
-_SHORTEST_SECRET = 8  # characters: a shorter key is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
 # llama.cpp also returns 500 for requests that it will never accept.
 _REFUSED_WITH_500 = r"is not supported\b|n_cmpl cannot be|one completion choice"
@@ -115,9 +115,10 @@ class RemoteLM(LM):
         variables = self.package.upper()
         self.name = name or f"{self.package}:{model}"
         self.base_url = (base_url or os.environ.get(f"{variables}_BASE_URL") or self.vendor_url).rstrip("/")
-        self.base_url_shown, self._login = without_login(self.base_url)
+        self.base_url_shown, login = without_login(self.base_url)
         self.version = "" if self.base_url == self.vendor_url else self.base_url_shown
         self._key = api_key or os.environ.get(f"{variables}_API_KEY") or ""
+        self.credentials = Credentials([self._key, *login])
         self._model, self._request_seconds = model, request_seconds
         self.has_images = sees_images(model)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
@@ -212,8 +213,8 @@ class RemoteLM(LM):
         status, data = await batches.send({**fields, **more})
         if status == 200:
             return data
-        message, param = _error_in(data[:_MAX_ERROR_BYTES])
-        raise self._rejection(status, self.without_key(message), param, {})
+        message, param = map(self.without_key, _error_in(data[:_MAX_ERROR_BYTES]))
+        raise self._rejection(status, message, param, {})
 
     async def use_client(self, use: Callable[[Any], Awaitable[_Outcome]]) -> _Outcome:
         """Use the package's client, within `request_seconds`. Raises its errors as LMError."""
@@ -235,7 +236,7 @@ class RemoteLM(LM):
         data, joined = bytearray(), None
         async with responding as response:
             if on_text is not None and _is_stream(response.headers):  # not every endpoint supports streams
-                joined = self.stream(on_text, self.without_key)
+                joined = self.stream(on_text, self.credentials)
             async for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > _MAX_REPLY_BYTES:
@@ -331,8 +332,8 @@ class RemoteLM(LM):
             body += chunk
             if len(body) > _MAX_ERROR_BYTES:
                 break
-        message, param = _error_in(bytes(body))
-        raise self._rejection(response.status_code, self.without_key(message), param, response.headers)
+        message, param = map(self.without_key, _error_in(bytes(body)))
+        raise self._rejection(response.status_code, message, param, response.headers)
 
     def _rejection(self, status: int, message: str, param: str, headers: Mapping[str, str]) -> LMError:
         """Return an error that states what the endpoint rejects and what to do about it."""
@@ -364,11 +365,26 @@ class RemoteLM(LM):
         )
 
     def without_key(self, text: str) -> str:
-        """Remove the key and the password from a message of the endpoint."""
-        for secret in (self._key, *self._login):
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "[key]")
-        return text
+        """Return a text of the endpoint without the key and the password."""
+        return self.credentials.remove(text)
+
+    def clean_reply(self, reply: Completion) -> Completion:
+        """Return a reply without the key. Its tokens, from which the key could be put together, are then left out."""
+        if not self.credentials:
+            return reply
+        text, finish, tokens = self.without_key(reply.text), self.without_key(reply.finish_reason), reply.tokens
+        joined = "".join(token.text for token in tokens)
+        if text != reply.text or self.without_key(joined) != joined:
+            tokens = ()
+        return msgspec.structs.replace(
+            reply, text=text, finish_reason=finish, tokens=tuple(map(self._clean_token, tokens))
+        )
+
+    def _clean_token(self, token: Token) -> Token:
+        if all(self.without_key(text) == text for text in (token.text, *token.alternatives)):
+            return token
+        known = {self.without_key(text): logprob for text, logprob in token.alternatives.items()}
+        return Token(self.without_key(token.text), known)
 
 
 def missing_package(vendor: str) -> str:

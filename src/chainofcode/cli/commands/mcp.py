@@ -10,9 +10,10 @@ import signal
 from typing import Any
 
 from ...errors import InputError
+from ...interrupts import INTERRUPTED
 from ..model_options import add_model, chosen_model
 from ..run_options import add_limits, add_sandbox, chosen_sandbox, read_limits
-from ..terminal import ANSWERED, INTERRUPTED, NoteHandler
+from ..terminal import ANSWERED, NoteHandler
 
 
 def add_to(commands: Any) -> None:

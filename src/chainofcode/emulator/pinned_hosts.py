@@ -1,0 +1,108 @@
+"""Connections of REST tools: each host name is resolved once, and later requests go to the same addresses.
+
+The owner of a name can change its addresses at any time (DNS rebinding): without this, a name in a document could lead
+to services of this machine or network. Proxies of the environment are not used: a proxy would resolve the names itself.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Collection
+
+_LOCAL_NAME = "localhost"
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class HostRefused(Exception):
+    """A host with an address that requests must not go to."""
+
+
+class PinnedHosts:
+    """The addresses of hosts. `named` are the hosts that the user named, which may be in a private network."""
+
+    def __init__(self, named: Collection[str]) -> None:
+        self._named = {name.lower() for name in named}
+        self._addresses: dict[str, list[str]] = {}
+        self._is_private: dict[str, bool] = {}
+        self._lock = threading.Lock()
+
+    def connect(self, host: str, port: int, deadline: float) -> socket.socket:
+        """Connect to a host. Raises HostRefused, or OSError.
+
+        If none of its addresses accepts connections, a public host is looked up again: servers move.
+        """
+        addresses = self._known(host)
+        if addresses:
+            try:
+                return _connect_to_first(addresses, port, deadline)
+            except OSError:
+                if self._is_private[host]:
+                    raise
+        return _connect_to_first(self._look_up(host), port, deadline)
+
+    def _known(self, host: str) -> list[str]:
+        with self._lock:
+            return self._addresses.get(host, [])
+
+    def _look_up(self, host: str) -> list[str]:
+        """Resolve a host. What was public once stays public, and what was private stays where it is."""
+        found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        public = [address for address in found if is_public(address)]
+        with self._lock:
+            if not public and not self._may_be_private(host):
+                raise HostRefused(_explain(host, found, is_moved=host in self._addresses))
+            if not self._is_private.setdefault(host, not public):
+                found = public
+            self._addresses[host] = found
+        return found
+
+    def _may_be_private(self, host: str) -> bool:
+        if host in self._is_private:
+            return self._is_private[host]
+        name = host.lower().rstrip(".")
+        is_local = name == _LOCAL_NAME or name.endswith(f".{_LOCAL_NAME}")
+        return is_local or _is_address(host) or host.lower() in self._named
+
+
+def _explain(host: str, found: Collection[str], *, is_moved: bool) -> str:
+    where = f"{host} resolves to the private address {min(found, default='')}"
+    if is_moved:
+        return f"{where} now, and was a public one before: refused"
+    return f"{where}: if that is meant, name the host with --openapi FILE=URL"
+
+
+def _connect_to_first(addresses: Collection[str], port: int, deadline: float) -> socket.socket:
+    """Connect to the first address that accepts a connection."""
+    failure = OSError("no address")
+    for address in addresses:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        try:
+            return socket.create_connection((address, port), timeout=left)
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is on the Internet, rather than on this machine, in this network, or reserved."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if inner is None and ip in _NAT64:
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    return ip.is_global and not ip.is_multicast
