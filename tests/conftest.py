@@ -8,6 +8,7 @@ import json
 import math
 import os
 import sys
+import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -107,6 +108,8 @@ ALONE = {
 for variable in ("COLUMNS", "LINES"):  # which readline sets: `coc` prints as wide as they say
     os.environ.pop(variable, None)
     os.unsetenv(variable)  # readline sets them past `os.environ`
+STATE = tempfile.TemporaryDirectory()  # the key that seals traces: not that of the user who runs the tests
+os.environ["XDG_STATE_HOME"] = STATE.name
 FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs

@@ -26,6 +26,7 @@ ORDER = [
     "languages",
     "program",
     "sandbox",
+    "seals",
     "trace",
     "render",
     "markup",

@@ -69,13 +69,14 @@ def _trace(job: dict[str, Any], lines: list[bytes]) -> Trace:
     if "text" in job:
         return bounded(Trace.parse(lines), Limits(**job["limits"]), scratch=job["scratch"])
     try:
-        return Trace.parse(lines)
+        return Trace.parse(lines, is_own=True)  # the server wrote it
     except TraceError:  # damaged, or being removed
         raise ChainOfCodeError("its trace cannot be read") from None
 
 
 def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
     """A trace from any source, with its limits capped at `limits`. Raises InputError if its program had grants."""
+    trace = dataclasses.replace(trace, is_approved=True)  # what needs an approval is refused or capped here
     given = recorded_options(trace)
     grants = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
     for name, value in {**grants, "scratch": given.scratch and not scratch}.items():
