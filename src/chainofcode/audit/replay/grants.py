@@ -108,11 +108,13 @@ def _escaped(character: str) -> str:
 def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
     """Yield an option for each recorded grant that is not given again."""
     files = dict.fromkeys(settings.files.values())
+    known = {_absolute(path) for path in [*files, *grants.reads]}
     for path in dict.fromkeys(settings.reads):
-        if path not in files and path not in grants.reads:
+        if _absolute(path) not in known:
             yield option_text("--allow-read", path)
+    given = set(map(_absolute, grants.files))
     for path in files:
-        if path not in grants.files:
+        if _absolute(path) not in given:
             yield option_text("--file", path)
     for package in dict.fromkeys(settings.packages):
         if package not in grants.packages:
@@ -126,6 +128,11 @@ def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
             yield option_text("--limit", f"{short}={value!r}")
 
 
+def _absolute(path: str) -> str:
+    """Return a path in one form. One with `..` stays as it is: behind a link, it leads elsewhere than it says."""
+    return path if ".." in path.split("/") else os.path.abspath(path)
+
+
 def _refuse(trace: Trace, missing: Sequence[str]) -> None:
     if not missing:
         return
@@ -137,7 +144,8 @@ def _refuse(trace: Trace, missing: Sequence[str]) -> None:
 
 
 def _check_files(settings: Settings, grants: Grants) -> None:
-    unknown = [path for path in grants.files if path not in settings.files.values()]
+    recorded = set(map(_absolute, settings.files.values()))
+    unknown = [path for path in grants.files if _absolute(path) not in recorded]
     if unknown:
         known = ", ".join(map(repr, settings.files.values())) or "none"
         raise InputError(f"the recorded run had no file {unknown[0]!r} (its files: {known[:500]})")
