@@ -482,7 +482,7 @@ def test_a_refusal_is_complete_and_escaped(tmp_path: Path, monkeypatch: pytest.M
     with_settings(path, reads=[*hostile, *(f"/f{n}" for n in range(300))])
     done = coc("why", path, cwd=tmp_path)
     lines = options_in(done.stderr)
-    assert len(lines) == 307 == len(done.stderr.splitlines()) - 1
+    assert len(lines) == 307 == len(done.stderr.splitlines()) - 2
     assert done.stderr.replace("\n", "").isprintable()
     assert "…" not in done.stderr
     assert lines[0] == "--allow-read=-x"
@@ -600,3 +600,53 @@ def test_sealing_takes_little_of_the_time_of_writing(tmp_path: Path) -> None:
 
     plain = min(seconds(None) for _ in range(5))
     assert min(seconds(bytes(32)) for _ in range(5)) < 3 * plain
+
+
+# --- servers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_runs_its_own_traces_again_and_their_copies_have_no_seal(tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the extra `server` is not installed")
+    from serving import served
+
+    with served(tmp_path, "--limit", "run=120") as server:
+        id = server.begin(None, program="answer = f(1) + 1", values=[{"call": "f(1)", "value": 2}])
+        assert server.over(id)["answer"] == "3"
+        for audit in ("why", "verify"):
+            reply = server.client.get(f"/api/runs/{id}/{audit}")
+            assert reply.status_code == 200, reply.text
+        again = server.client.post(f"/api/runs/{id}/replay", json={}).json()["id"]
+        assert server.over(again)["answer"] == "3"
+        (tmp_path / "copy.jsonl").write_bytes(server.client.get(f"/api/runs/{id}/trace").content)
+    refused("replay", tmp_path / "copy.jsonl", names=["--limit run=120.0"], cwd=tmp_path)
+
+
+def test_a_server_resumes_its_own_runs_with_their_limits(tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the extra `server` is not installed")
+    from serving import served
+
+    program = {"program": "answer = f(1) + g(2)", "values": [{"call": "f(1)", "value": 2}], "ask_me": "g"}
+    with served(tmp_path, "--limit", "run=120") as server:
+        id = server.begin(None, **program)
+        server.until(id, "waiting")
+        (question,) = server.client.get("/api/questions").json()["questions"]
+        assert server.stop() == 0
+    with served(tmp_path, "--limit", "run=120") as server:
+        reply = server.client.post(f"/api/questions/{question['id']}", json={"value": 3})
+        assert reply.status_code in (200, 202), reply.text
+        assert server.over(id)["answer"] == "5"
+
+
+def test_a_sealed_trace_that_arrives_through_mcp_grants_nothing(own: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    from test_mcp import session, text_of
+
+    (tmp_path / "script.jsonl").write_text('"no reply"\n')
+
+    text = own.read_text()
+
+    async def work(client: Any) -> None:
+        result = await client.call_tool("verify", {"trace": text})
+        assert result.is_error and "granted reads" in text_of(result)
+
+    session(tmp_path / "script.jsonl", work)

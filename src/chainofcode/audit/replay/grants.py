@@ -139,8 +139,8 @@ def _refuse(trace: Trace, missing: Sequence[str]) -> None:
     whose = f"the trace may be someone else's: {trace.seal_problem}"
     if len(missing) > _MAX_LISTED:
         raise GrantError(f"{whose}; it asks for {len(missing):,} grants, more than can be reviewed")
-    what = "it gets the following only if you repeat these options, or give --grant-recorded for all of them"
-    raise GrantError("\n".join([f"{whose}; {what} (in Python: grant_recorded=True)", *missing]))
+    how = "to run it anyway, repeat these options, or give --grant-recorded (in Python: grant_recorded=True) for all:"
+    raise GrantError("\n".join([whose, how, *missing]))
 
 
 def _check_files(settings: Settings, grants: Grants) -> None:
