@@ -576,7 +576,7 @@ def test_processes_that_create_the_key_at_once_get_the_same(tmp_path: Path) -> N
     context = multiprocessing.get_context("fork")
     for _ in range(5):
         start, keys = context.Barrier(8), context.SimpleQueue()
-        processes = [context.Process(target=_make_at_once, args=(start, keys)) for _ in range(8)]
+        processes = [context.Process(target=_make_at_once, args=(start, keys), daemon=True) for _ in range(8)]
         for process in processes:
             process.start()
         made = {keys.get() for _ in processes}
@@ -587,19 +587,18 @@ def test_processes_that_create_the_key_at_once_get_the_same(tmp_path: Path) -> N
         shutil.rmtree(tmp_path / "state")
 
 
-def test_sealing_takes_little_of_the_time_of_writing(tmp_path: Path) -> None:
-    """Compared with the rest of the work on the same lines, in the same process."""
+def test_sealing_takes_little_of_the_time_of_a_run() -> None:
+    """Compared with the CPU time of the host for the run whose lines are sealed."""
+    started = time.process_time()
     trace = run("answer = sum(f(n) for n in range(300))", lambda pause: 1).trace
-    events = trace.events * 20
+    took = time.process_time() - started
 
-    def seconds(key: bytes | None) -> float:
-        started = time.process_time()
-        for _ in Trace(events=events).lines(key):
-            pass
-        return time.process_time() - started
+    def write(key: bytes | None) -> float:
+        began = time.process_time()
+        assert len(list(trace.lines(key))) > 300
+        return time.process_time() - began
 
-    plain = min(seconds(None) for _ in range(5))
-    assert min(seconds(bytes(32)) for _ in range(5)) < 3 * plain
+    assert min(write(bytes(32)) for _ in range(5)) < took / 10
 
 
 # --- servers ------------------------------------------------------------------------------------------------------
