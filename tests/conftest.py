@@ -9,6 +9,7 @@ import math
 import os
 import signal
 import sys
+import tempfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator
@@ -128,6 +129,8 @@ ALONE = {
 for variable in ("COLUMNS", "LINES"):  # which readline sets: `coc` prints as wide as they say
     os.environ.pop(variable, None)
     os.unsetenv(variable)  # readline sets them past `os.environ`
+STATE = tempfile.TemporaryDirectory()  # the key that seals traces: not that of the user who runs the tests
+os.environ["XDG_STATE_HOME"] = STATE.name
 FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE, "ordinary": ORDINARY}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs

@@ -28,6 +28,7 @@ ORDER = [
     "languages",
     "program",
     "sandbox",
+    "seals",
     "trace",
     "render",
     "markup",

@@ -44,7 +44,7 @@ def jail() -> Iterator[Jail]:
 
 
 def read_back(result: Result) -> Trace:
-    return Trace.parse([line.encode() for line in result.trace.lines()])
+    return Trace.parse([line.encode() for line in result.trace.lines()], is_own=True)
 
 
 # --- recorded state is the program's own -------------------------------------------------------------------------------

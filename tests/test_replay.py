@@ -63,7 +63,7 @@ def jail() -> Iterator[Jail]:
 
 def read_back(result: Result) -> Trace:
     """Return the trace as it is read from a file."""
-    return Trace.parse([line.encode() for line in result.trace.lines()])
+    return Trace.parse([line.encode() for line in result.trace.lines()], is_own=True)
 
 
 def again(result: Result, jail: Jail) -> Replay:
@@ -700,7 +700,7 @@ def test_unusable_headers_are_refused(
 def test_files_that_a_trace_grants_are_shown(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "data.txt").write_text("x")
     settings = {"files": {"x": str(tmp_path / "data.txt")}, "file_kinds": {"x": ["text", ""]}}
-    main([command, str(changed_header(tmp_path, settings=settings))])
+    main([command, str(changed_header(tmp_path, settings=settings)), "--grant-recorded"])
     assert f"may read {tmp_path / 'data.txt'}" in capsys.readouterr().err
 
 

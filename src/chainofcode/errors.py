@@ -3,6 +3,7 @@
     ChainOfCodeError
     ├── ProgramError        the text is not a program: empty, over 1 MB, null bytes (`execute` records it)
     ├── InputError          invalid input from the user: values file, --input, trace file
+    │   └── GrantError      a trace of someone else has grants that need an approval
     ├── LMError             a model is unavailable: no weights, unreachable, refused
     │   └── BudgetError     the budget for calls, tokens or money is used up
     ├── EmulationError      no value for a pause (`execute` records it)
@@ -35,6 +36,12 @@ class InputError(ChainOfCodeError, ValueError):
     """Invalid input from the user; the message names the option, or the file and line."""
 
     code = "input"
+
+
+class GrantError(InputError):
+    """A trace that someone else may have recorded has grants; the message lists an option for each, one per line."""
+
+    code = "grants"
 
 
 class LMError(ChainOfCodeError):

@@ -22,6 +22,7 @@ from .platforms import read_whole
 from .program import Program
 from .reasons import Reason
 from .sandbox.frames import Failure, Lineage
+from .seals import Seals, find_seal_problem, make_key
 from .values.codec import ValueFormatError, decode, encode
 
 VERSION = 1
@@ -203,6 +204,9 @@ class Trace:
     settings: Mapping[str, Any] = field(default_factory=dict)  # see Settings
     events: list[Kept] = field(default_factory=list)
     python: str = field(default_factory=platform.python_version)
+    # Of a trace that was read: why this user may not have recorded it. Then what it grants needs an approval.
+    seal_problem: str = field(default="", compare=False)
+    is_approved: bool = field(default=False, compare=False)
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> Trace:
@@ -237,6 +241,11 @@ class Trace:
             if isinstance(event, Answer):
                 attempts.append([])
         return [attempt for attempt in attempts if attempt]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether someone else may have recorded or changed the trace, and this user has not approved its grants."""
+        return bool(self.seal_problem) and not self.is_approved
 
     @property
     def edited(self) -> list[str]:
@@ -321,22 +330,29 @@ class Trace:
         header = Header.of(self.question, self.inputs, self.settings)
         return msgspec.structs.replace(header, python=self.python)
 
-    def lines(self) -> Iterable[str]:
-        """The header and each event as a line. Each line ends with a digest of itself and all earlier lines."""
-        digest = ""
+    def lines(self, key: bytes | None = None) -> Iterable[str]:
+        """The header and each event as a line, sealed if a key is given.
+
+        Each line ends with a digest of itself and all earlier lines.
+        """
+        digest, seals = "", Seals(key)
         for item in (self.header, *self.events):
-            line = as_json(item)
+            line = seals.seal(as_json(item))
             digest = linked(digest, line)
             yield chained(line, digest).decode()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace. If this fails or is interrupted, an existing file stays unchanged."""
+        """Write the trace, sealed with the key of this user unless it was read from a file without such a seal.
+
+        If this fails or is interrupted, an existing file stays unchanged.
+        """
         path = Path(path)
         check_place(path)
         partial = path.with_name(path.name + ".partial")
+        key = make_key() if not self.seal_problem else None
         try:
             with partial.open("w", encoding="utf-8") as file:
-                file.writelines(line + "\n" for line in self.lines())
+                file.writelines(line + "\n" for line in self.lines(key))
             partial.replace(path)
         except BaseException as error:
             with contextlib.suppress(OSError):
@@ -346,20 +362,23 @@ class Trace:
             raise TraceError(f"cannot write {path}: {error.strerror}") from None
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], *, is_whole: bool = True) -> Trace:
+    def read(cls, path: str | os.PathLike[str], *, is_whole: bool = True, is_own: bool = False) -> Trace:
         """Read a trace. Raises TraceError, with the line, if it is not a trace.
 
-        Without `is_whole`, a last line that was cut off, as by a full disk, is left out.
+        Without `is_whole`, a last line that was cut off, as by a full disk, is left out. With `is_own`, its seal is not
+        checked, because only this program can write the file.
         """
         try:
             lines = read_whole(path).splitlines()
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror}") from None
-        return cls.parse(lines if is_whole else lines[: _whole_lines(lines)], str(path))
+        return cls.parse(lines if is_whole else lines[: _whole_lines(lines)], str(path), is_own=is_own)
 
     @classmethod
-    def parse(cls, lines: Iterable[bytes], name: str = "this") -> Trace:
-        trace, number = cls(), 0
+    def parse(cls, lines: Iterable[bytes], name: str = "this", *, is_own: bool = False) -> Trace:
+        """Read a trace from its lines, as `read` does."""
+        lines, number = list(lines), 0
+        trace = cls(seal_problem="" if is_own else find_seal_problem(lines))
         for number, line in enumerate(lines, 1):
             event = _parsed(line, name, number)
             if isinstance(event, Header) != (number == 1):

@@ -9,6 +9,7 @@ from .provenance.why import rests_on, why_data, why_lines
 from .replay.alignment import Row, rows, side_by_side
 from .replay.changes import Changes, call_and_value, read_value
 from .replay.differences import Difference
+from .replay.grants import Grants, approve, grant_options, option_text
 from .replay.integrity import Chain, check_chain, parted, read_checked
 from .replay.recorded import Recorded, Run, recorded_options, runs_of
 from .replay.rerun import Replay, areplay, replay
@@ -19,6 +20,7 @@ __all__ = [
     "Changes",
     "Difference",
     "Flip",
+    "Grants",
     "Provenance",
     "Recorded",
     "Replay",
@@ -29,6 +31,7 @@ __all__ = [
     "Variable",
     "Verdict",
     "afollow",
+    "approve",
     "areplay",
     "averify",
     "call_and_value",
@@ -36,6 +39,8 @@ __all__ = [
     "doubts",
     "edited",
     "follow",
+    "grant_options",
+    "option_text",
     "parted",
     "read_checked",
     "read_value",

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from ..errors import ChainOfCodeError
+from ..errors import ChainOfCodeError, GrantError
 from ..interrupts import INTERRUPTED, raise_when_interrupted
 from .commands import (
     ask,
@@ -35,7 +35,16 @@ from .commands import (
 )
 from .overview import TopParser
 from .parser import Parser
-from .terminal import ANSWERED, COULD_NOT_RUN, note, note_lines, print_json, print_line, print_lines
+from .terminal import (
+    ANSWERED,
+    COULD_NOT_RUN,
+    note,
+    note_in_full,
+    note_lines,
+    print_json,
+    print_line,
+    print_lines,
+)
 
 _COMMANDS = (
     ask, chat, run, sql, resume, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, tokens,
@@ -72,6 +81,9 @@ def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespa
         code = command(options)
         sys.stdout.flush()
         return code
+    except GrantError as error:
+        note_in_full(str(error).split("\n"))
+        return COULD_NOT_RUN
     except ChainOfCodeError as error:
         note_lines(str(error))
         return COULD_NOT_RUN

@@ -1,14 +1,15 @@
 """Options that a trace records, so that `coc resume` continues with the same ones.
 
-Options that grant access are not recorded: a trace may come from someone else.
+If someone else may have recorded the trace, its models need an approval, as its grants do.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..audit import option_text
 from ..trace import Trace
 from .method_options import METHOD_SECONDS
 from .terminal import note
@@ -37,6 +38,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "ask_me": (str,),
 }
 _THREE_WAY = ("small", "images")  # also off by --no-…
+_CHOICES = ("model", "emulator", "method_seconds")
 _USUAL = {
     "method": "coc",
     "language": "auto",
@@ -67,17 +69,46 @@ def leave_open(parser: argparse.ArgumentParser) -> dict[str, Any]:
 
 def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any]) -> None:
     """Set the options that the command line of `coc resume` leaves out to those in the trace, else to the usual."""
+    options = _recorded_options(given, trace)
+    for name in _KINDS:
+        if getattr(given, name) is not None:
+            continue
+        setattr(given, name, options.get(name, usual[name]))
+        if name in options and name in ("model", "emulator"):
+            note(f"asking {options[name]}, as recorded in the trace")
+
+
+def missing_choices(given: argparse.Namespace, trace: Trace) -> Iterator[str]:
+    """Yield options for the recorded models, tools and time limit that `coc resume` would use, and are not given."""
+    options = _recorded_options(given, trace)
+    for name in ("model", "emulator"):
+        if name in options and getattr(given, name) is None:
+            yield option_text(f"--{name}", options[name])
+    seconds = options.get("method_seconds", METHOD_SECONDS)
+    if not 0 < seconds <= METHOD_SECONDS and given.method_seconds is None:
+        yield option_text("--method-seconds", repr(seconds))
+    tools = trace.settings.get("tools")
+    if isinstance(tools, list) and not (given.tool or given.openapi or given.mcp):
+        for tool in tools:
+            yield f"--tool, --openapi or --mcp, for the tool {option_text('', str(tool)).strip()}"
+
+
+def resumed_options(given: argparse.Namespace, trace: Trace) -> dict[str, Any]:
+    """Return the options that the trace of a resumed run records: the same ones, with the models that it uses."""
+    recorded = trace.settings.get("asked")
+    options = dict(recorded) if isinstance(recorded, Mapping) else {}
+    kept = {name: value for name, value in options.items() if name in _KINDS and name not in _CHOICES}
+    return kept | {name: value for name, value in asked_options(given).items() if name in _CHOICES}
+
+
+def _recorded_options(given: argparse.Namespace, trace: Trace) -> dict[str, Any]:
+    """Return the valid options that a trace records, with the model of its first request by default."""
     recorded = trace.settings.get("asked")
     options = dict(recorded) if isinstance(recorded, Mapping) else {}
     if not given.model and not given.emulator and not isinstance(options.get("emulator"), str):
         options.setdefault("model", next((call.model for call in trace.calls if call.model), None))
     if given.sequential or given.in_flight is not None:  # the two exclude each other
         options = {name: value for name, value in options.items() if name not in ("sequential", "in_flight")}
-    for name, kinds in _KINDS.items():
-        value = options.get(name)
-        is_fitting = type(value) in kinds and not (name == "type" and str(value).endswith(".json"))
-        if getattr(given, name) is not None:
-            continue
-        setattr(given, name, value if is_fitting else usual[name])
-        if is_fitting and name in ("model", "emulator"):
-            note(f"asking {value}, as recorded in the trace")
+    if str(options.get("type")).endswith(".json"):  # a file
+        del options["type"]
+    return {name: value for name, value in options.items() if name in _KINDS and type(value) in _KINDS[name]}

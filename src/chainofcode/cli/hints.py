@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 
 from ..engine import Result
 from ..languages import SQL
-from ..sandbox import TIERS
+from ..sandbox import LIMIT_OPTIONS, TIERS
 from ..sandbox.frames import Failure
 from .model_options import BUDGETS
-from .run_options import LIMITS, read_options
+from .run_options import read_options
 
 _DISK_FULL = {"EFBIG", "ENOSPC", "EDQUOT"}
 _REFUSED = {"EPERM", "EACCES"}
@@ -74,8 +74,8 @@ def _exceeded_limit(code: str, given: argparse.Namespace) -> str | None:
 
 
 def _limit_hint(which: str, result: Result, given: argparse.Namespace) -> Iterator[str]:
-    if which in LIMITS:
-        limit = getattr(read_options(given).limits, LIMITS[which])
+    if which in LIMIT_OPTIONS:
+        limit = getattr(read_options(given).limits, LIMIT_OPTIONS[which])
         yield f"to raise the limit, use --limit {which}={limit * _MORE:.15g}"
     elif which == "method":
         yield f"to allow more time, use --method-seconds {given.method_seconds * _MORE:g}"

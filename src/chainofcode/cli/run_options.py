@@ -14,23 +14,10 @@ from typing import Any
 
 from ..engine import RunOptions
 from ..errors import InputError
-from ..sandbox import CHOICES, MAX_IN_FLIGHT, TIERS, Limits, Sandbox, open_sandbox
+from ..sandbox import CHOICES, LIMIT_OPTIONS, MAX_IN_FLIGHT, TIERS, Limits, Sandbox, open_sandbox
 from .artifact_output import ArtifactsAction
 from .parser import add_list, check_range, option_group
 from .terminal import note
-
-LIMITS = {
-    "cpu": "cpu_seconds",
-    "run": "run_seconds",
-    "wall": "wall_seconds",
-    "memory": "memory_bytes",
-    "output": "output_bytes",
-    "processes": "processes",
-    "scratch": "scratch_bytes",
-    "frame": "frame_bytes",
-    "trace": "trace_bytes",
-    "calls": "lm_calls",
-}
 
 
 def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
@@ -48,13 +35,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
     if has_question:
         options.add_argument("--question", metavar="TEXT", help="the value of the variable `question`")
     add_packages(parser)
-    limited = option_group(parser, "Sandbox options")
-    add_list(limited, "--allow-read", "PATH", "let the program read a file or a directory")
-    limited.add_argument(
-        "--scratch",
-        action="store_true",
-        help="give the program an empty, writable working directory, deleted afterwards",
-    )
+    add_reads(parser)
     options.add_argument(
         "--artifacts",
         metavar="DIR",
@@ -79,6 +60,16 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
 def add_packages(parser: argparse.ArgumentParser) -> None:
     options = option_group(parser, "Sandbox options")
     add_list(options, "--allow-package", "NAME", "let the program import an installed package")
+
+
+def add_reads(parser: argparse.ArgumentParser) -> None:
+    options = option_group(parser, "Sandbox options")
+    add_list(options, "--allow-read", "PATH", "let the program read a file or a directory")
+    options.add_argument(
+        "--scratch",
+        action="store_true",
+        help="give the program an empty, writable working directory, deleted afterwards",
+    )
 
 
 def read_packages(given: argparse.Namespace) -> tuple[str, ...]:
@@ -115,7 +106,7 @@ def add_limits(parser: argparse.ArgumentParser) -> None:
         options,
         "--limit",
         "WHICH=N",
-        f"a limit of the run: {', '.join(LIMITS)} (in seconds, bytes or a count; see docs/programs.md)",
+        f"a limit of the run: {', '.join(LIMIT_OPTIONS)} (in seconds, bytes or a count; see docs/programs.md)",
     )
 
 
@@ -177,20 +168,25 @@ def _input(text: str) -> tuple[str, Any]:
 
 
 def read_limits(given: Sequence[str]) -> Limits:
+    return Limits(**chosen_limits(given))
+
+
+def chosen_limits(given: Sequence[str]) -> dict[str, Any]:
+    """Return the limits that are given, by the fields of Limits."""
     chosen: dict[str, Any] = {}
     for text in given:
         which, _, number = text.partition("=")
         try:
-            field = LIMITS[which]
+            field = LIMIT_OPTIONS[which]
             value = float(number)
             if not 0 < value < 1e18:
                 raise ValueError
         except (KeyError, ValueError):
             raise InputError(
-                f"--limit must be one of {', '.join(LIMITS)} and a number above 0, as in run=5; not {text!r}"
+                f"--limit must be one of {', '.join(LIMIT_OPTIONS)} and a number above 0, as in run=5; not {text!r}"
             ) from None
         chosen[field] = value if field.endswith("seconds") else int(value)
-    return Limits(**chosen)
+    return chosen
 
 
 @contextmanager

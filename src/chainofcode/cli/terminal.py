@@ -14,7 +14,7 @@ import sys
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -63,6 +63,12 @@ def note_lines(text: str) -> None:
     """Print a message of several lines; all but the first are indented, so that none looks like another message."""
     first, *more = text.split("\n")
     write_lines([f"coc: {_shortened(first)}", *(f"     {_shortened(line)}" for line in more)], sys.stderr)
+
+
+def note_in_full(lines: Sequence[str]) -> None:
+    """Print a message of several lines, none of them cut off: the user decides by what it says."""
+    first, *more = lines
+    write_lines([f"coc: {first}", *(f"     {line}" for line in more)], sys.stderr)
 
 
 def _shortened(line: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from ..seals import Seals, make_key
 from ..trace import Call, Event, Header, Produced, Returned, Sent, Trace, as_json, chained, linked
 
 BEGUN = "begun"  # as the reply of a tool call: it is in progress
@@ -25,6 +26,7 @@ class Journal:
 
     def __init__(self, path: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self._path, self._warn, self._digest = journal_of(path), warn, ""
+        self._seals = Seals(None)
         self._file: BinaryIO | None = None
         self._tools: set[str] = set()
 
@@ -47,6 +49,7 @@ class Journal:
                 self._path.replace(kept)
                 self._warn(f"an earlier run was interrupted; its journal is kept as {kept}")
             self._file = self._path.open("xb", buffering=0)
+            self._seals = Seals(make_key())
         except OSError as error:
             self._fail(error)
         self._write(header)
@@ -54,7 +57,7 @@ class Journal:
     def _write(self, item: object) -> None:
         if self._file is None:
             return
-        line = as_json(item)
+        line = self._seals.seal(as_json(item))
         self._digest = linked(self._digest, line)
         try:
             self._file.write(chained(line, self._digest) + b"\n")

@@ -215,7 +215,7 @@ class _Driver:
             return None if lost is None else (lost, None)
         self._last_result_at = time.monotonic()
         self._early_stop.note(LMError(failed) if failed else None)
-        trace = Trace.parse([line.encode() for line in lines]) if lines else None
+        trace = Trace.parse([line.encode() for line in lines], is_own=True) if lines else None
         return msgspec.msgpack.decode(encoded, type=Score), trace
 
     def _lose(self, job: EvalJob, error: Exception) -> Score | None:

@@ -17,12 +17,14 @@ if sys.platform == "win32":
         discard_typed_input,
         end_after,
         environment,
+        is_own,
         kill_group,
         limit_process,
         lock,
         lock_directory,
         parent_timeout,
         usable_cores,
+        why_not_private,
     )
     from .windows import WindowsDirectory as Directory
 else:
@@ -31,12 +33,14 @@ else:
         discard_typed_input,
         end_after,
         environment,
+        is_own,
         kill_group,
         limit_process,
         lock,
         lock_directory,
         parent_timeout,
         usable_cores,
+        why_not_private,
     )
     from .posix import PosixDirectory as Directory
 
@@ -46,6 +50,7 @@ __all__ = [
     "discard_typed_input",
     "end_after",
     "environment",
+    "is_own",
     "kill_group",
     "limit_process",
     "lock",
@@ -56,4 +61,5 @@ __all__ = [
     "read_stream",
     "read_whole",
     "usable_cores",
+    "why_not_private",
 ]

@@ -8,6 +8,7 @@ import math
 import os
 import resource
 import signal
+import stat
 import sys
 import termios
 from collections.abc import Iterator
@@ -79,6 +80,19 @@ def usable_cores() -> int:
 def discard_typed_input(stream: TextIO) -> None:
     """Discard what the user has typed so far."""
     termios.tcflush(stream, termios.TCIFLUSH)
+
+
+def is_own(found: os.stat_result) -> bool:
+    """Whether a file belongs to this user."""
+    return found.st_uid == os.geteuid()
+
+
+def why_not_private(found: os.stat_result, *, is_directory: bool = False) -> str:
+    """Why other users may have read or changed a file; empty if only this user can. In a directory, they may read."""
+    if not is_own(found):
+        return "belongs to another user"
+    others = stat.S_IWGRP | stat.S_IWOTH if is_directory else stat.S_IRWXG | stat.S_IRWXO
+    return f"is open to other users (mode {stat.S_IMODE(found.st_mode):o})" if found.st_mode & others else ""
 
 
 class PosixDirectory:

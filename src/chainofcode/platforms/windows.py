@@ -81,6 +81,16 @@ def discard_typed_input(stream: TextIO) -> None:
         msvcrt.getwch()
 
 
+def is_own(found: os.stat_result) -> bool:
+    """Return True: the owner is not in the result of `stat`."""
+    return True
+
+
+def why_not_private(found: os.stat_result, *, is_directory: bool = False) -> str:
+    """Return nothing: Windows protects the files of a user by default, and their modes say nothing about it."""
+    return ""
+
+
 class WindowsDirectory:
     """A directory, by its path. Links that are already in it are not followed."""
 

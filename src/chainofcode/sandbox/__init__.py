@@ -10,7 +10,7 @@ from typing import Protocol
 from ..errors import InputError
 from .container import ENGINES, Container
 from .handle import SandboxStatus
-from .job import MAX_IN_FLIGHT, File, Job, Limits
+from .job import LIMIT_OPTIONS, MAX_IN_FLIGHT, File, Job, Limits
 from .pool import TIERS, Jail
 from .process import NoSandbox
 from .remote_sandbox import SCHEMES, RemoteSandbox, open_remote
@@ -18,6 +18,7 @@ from .session import Session
 
 __all__ = [
     "CHOICES",
+    "LIMIT_OPTIONS",
     "MAX_IN_FLIGHT",
     "TIERS",
     "CheckedSandbox",

@@ -36,6 +36,20 @@ class Limits:
                 raise InputError(f"the limit {field_.name} must be above 0, not {getattr(self, field_.name)!r}")
 
 
+LIMIT_OPTIONS = {  # the fields of Limits by the names that users type
+    "cpu": "cpu_seconds",
+    "run": "run_seconds",
+    "wall": "wall_seconds",
+    "memory": "memory_bytes",
+    "output": "output_bytes",
+    "processes": "processes",
+    "scratch": "scratch_bytes",
+    "frame": "frame_bytes",
+    "trace": "trace_bytes",
+    "calls": "lm_calls",
+}
+
+
 @dataclass(frozen=True)
 class File:
     """A file that the program gets as a variable; see languages/guest/file_readers.py for the kinds."""

@@ -67,9 +67,10 @@ def _lines(job: dict[str, Any]) -> list[bytes]:
 
 def _trace(job: dict[str, Any], lines: list[bytes]) -> Trace:
     if "text" in job:
-        return bounded(Trace.parse(lines), Limits(**job["limits"]), scratch=job["scratch"])
+        # `bounded` refuses or caps all grants, whoever recorded the trace: this process needs no key to check its seal.
+        return bounded(Trace.parse(lines, is_own=True), Limits(**job["limits"]), scratch=job["scratch"])
     try:
-        return Trace.parse(lines)
+        return Trace.parse(lines, is_own=True)  # the server wrote it
     except TraceError:  # damaged, or being removed
         raise ChainOfCodeError("its trace cannot be read") from None
 

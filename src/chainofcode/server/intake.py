@@ -217,7 +217,7 @@ class Intake:
             most = f"{_MAX_READ_BYTES:,} bytes"
             raise Refusal(413, "too_large", f"the trace is larger than {most}: download it and use the command line")
         try:
-            return await self.in_thread(run.owner, lambda: Trace.read(path))
+            return await self.in_thread(run.owner, lambda: Trace.read(path, is_own=True))
         except TraceError:  # damaged, or being removed
             raise Refusal(422, "cannot_follow", "the trace of the run cannot be read") from None
 

@@ -19,6 +19,7 @@ from ...sandbox import Sandbox, opened
 from ...trace import Trace
 from ...values.codec import encode
 from ..provenance.followed import Provenance, afollow
+from ..replay.grants import Grants, approve
 from ..replay.integrity import Chain
 from ..replay.recorded import Recorded, recorded_options, runs_of
 from ..replay.rerun import areplay
@@ -54,8 +55,13 @@ async def averify(
     samples: int = 3,
     flips: int = MAX_FLIPS,
     sandbox: Sandbox | str = "auto",
+    grant_recorded: bool = False,
 ) -> Verdict:
-    """Check an answer. With a model, request each of its values that the answer rests on again, `samples` times."""
+    """Check an answer. With a model, request each of its values that the answer rests on again, `samples` times.
+
+    Raises GrantError for a trace of someone else with grants, unless `grant_recorded`.
+    """
+    trace = approve(trace, Grants(recorded=grant_recorded))
     started = time.monotonic()
     async with opened(sandbox) as place:
         verdict = await _stated(trace, place)
@@ -84,10 +90,15 @@ async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
 
 
 def verify(
-    trace: Trace, *, chain: Chain | None = None, flips: int = MAX_FLIPS, sandbox: Sandbox | str = "auto"
+    trace: Trace,
+    *,
+    chain: Chain | None = None,
+    flips: int = MAX_FLIPS,
+    sandbox: Sandbox | str = "auto",
+    grant_recorded: bool = False,
 ) -> Verdict:
     """Check an answer without a model; in async code, use `averify`."""
-    return blocking(averify(trace, chain=chain, flips=flips, sandbox=sandbox))
+    return blocking(averify(trace, chain=chain, flips=flips, sandbox=sandbox, grant_recorded=grant_recorded))
 
 
 async def doubts(trace: Trace, sandbox: Sandbox | str = "auto") -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from ...sandbox import Sandbox
 from ...sandbox.frames import Lineage
 from ...trace import Answer, Step, Trace
 from ..replay.differences import Difference, first_difference, last_word
+from ..replay.grants import Grants, approve
 from ..replay.recorded import Recorded, Run, answering, recorded_options, runs_of
 from .slices import Graph, Slice, asked_steps, slice_of
 
@@ -120,12 +121,16 @@ def _nearest(index: int, graph: Graph, steps: Mapping[int, Sequence[Step]]) -> I
             yield _NO_STEP
 
 
-async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:
+async def afollow(
+    trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto", grant_recorded: bool = False
+) -> Provenance:
     """Run a trace's last program again with its recorded values, and record what depends on what.
 
     `name` is a variable of the program to explain instead of the answer. Raises InputError if nothing was run, or there
-    is no such variable; TraceError if the run cannot be followed.
+    is no such variable; TraceError if the run cannot be followed; GrantError for a trace of someone else with grants,
+    unless `grant_recorded`.
     """
+    trace = approve(trace, Grants(recorded=grant_recorded))
     runs = runs_of(trace)
     if not runs:
         raise InputError("no program of this trace was run: the model stated the answer itself")
@@ -150,6 +155,8 @@ def _why_not(reason: Reason) -> str:
     return f"run again, it ended early: {reason}"
 
 
-def follow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:
+def follow(
+    trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto", grant_recorded: bool = False
+) -> Provenance:
     """`afollow` for code that is not async."""
-    return blocking(afollow(trace, name, sandbox=sandbox))
+    return blocking(afollow(trace, name, sandbox=sandbox, grant_recorded=grant_recorded))

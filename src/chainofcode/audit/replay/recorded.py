@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-import msgspec
-
 from ...emulator import Answered, Emulator, Pause, Tool, Toolbox
 from ...emulator.table import lookups, normal_text
 from ...engine import RunOptions
@@ -19,9 +17,10 @@ from ...program import Program
 from ...reasons import Reason
 from ...sandbox import File, Limits
 from ...sandbox.frames import Failure
-from ...trace import Answer, Call, Settings, Step, Trace
+from ...trace import Answer, Call, Step, Trace
 from ...values.codec import ValueFormatError, decode
 from .changes import Changes
+from .grants import check_approved, settings_of
 
 
 @dataclass(frozen=True)
@@ -73,16 +72,14 @@ def answering(trace: Trace, runs: Sequence[Run]) -> Run:
 
 
 def recorded_options(trace: Trace) -> RunOptions:
-    """Return the options that a trace recorded; its tools are only names, without functions."""
-    try:
-        settings = msgspec.convert(dict(trace.settings), Settings)
-        limits = Limits(**cast(Any, settings.limits))
-        files = tuple(_file(name, path, settings.file_kinds) for name, path in settings.files.items())
-    except (msgspec.ValidationError, TypeError) as error:
-        raise TraceError(f"the trace's settings cannot be used: {error}") from None
-    for path in [*settings.reads, *settings.files.values()]:
-        if "\0" in path:
-            raise TraceError(f"the trace's settings cannot be used: {path!r} is not a path")
+    """Return the options that a trace recorded; its tools are only names, without functions.
+
+    Raises GrantError for a trace with grants that need an approval.
+    """
+    check_approved(trace)
+    settings = settings_of(trace)
+    limits = Limits(**cast(Any, settings.limits))
+    files = tuple(_file(name, path, settings.file_kinds) for name, path in settings.files.items())
     return RunOptions(
         question=trace.question,
         inputs=trace.inputs,
@@ -106,8 +103,6 @@ def _wanted_a_value(run: Run) -> bool:
 
 
 def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
-    if name not in kinds:
-        raise TraceError(f"the trace's settings cannot be used: they do not say how the file {name!r} was read")
     kind, separator = kinds[name]
     return File(name, path, cast(Any, kind), separator)
 

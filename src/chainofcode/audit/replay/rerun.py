@@ -21,6 +21,7 @@ from ...sandbox import Sandbox, opened
 from ...trace import Answer, Kept, Produced, Step, Trace
 from .changes import Changes
 from .differences import Difference, by_chance, first_difference, last_word
+from .grants import Grants, approve
 from .recorded import Recorded, Run, answering, recorded_options, runs_of
 
 
@@ -59,13 +60,15 @@ async def areplay(
     emulator: Answering = None,
     sandbox: Sandbox | str = "auto",
     earlier: Run | None = None,
+    grant_recorded: bool = False,
 ) -> Replay:
     """Run every program of a trace again and compare. With changes, another program or an emulator, run a what-if.
 
     A what-if runs only the program that gave the answer. A call without a recorded value gets one from the `earlier`
     run or from the emulator; otherwise the run ends with `emulation failed`. Raises InputError for a trace in which
-    nothing was run.
+    nothing was run, and GrantError for a trace of someone else with grants, unless `grant_recorded`.
     """
+    trace = approve(trace, Grants(recorded=grant_recorded))
     runs = runs_of(trace)
     if not runs:
         raise InputError("the trace has nothing to run again: no program of it was run")
@@ -102,9 +105,19 @@ def replay(
     program: str | None = None,
     emulator: Answering = None,
     sandbox: Sandbox | str = "auto",
+    grant_recorded: bool = False,
 ) -> Replay:
     """`areplay` for code that is not async."""
-    return blocking(areplay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox))
+    return blocking(
+        areplay(
+            trace,
+            changes=changes,
+            program=program,
+            emulator=emulator,
+            sandbox=sandbox,
+            grant_recorded=grant_recorded,
+        )
+    )
 
 
 async def _what_if(

@@ -18,15 +18,20 @@ from ...program import Program
 from ...reasons import Reason
 from ...trace import Call, Step, Trace
 from ...values.codec import ValueFormatError, decode
+from .grants import Grants, approve
 from .recorded import recorded_options
 
 OVER = (Reason.ANSWERED, Reason.ERROR)  # ends after which nothing is left to do
 
 
 class Resumed:
-    """What a trace supplies to the continued run: replies for requests, values for the calls of programs."""
+    """What a trace supplies to the continued run: replies for requests, values for the calls of programs.
 
-    def __init__(self, trace: Trace) -> None:
+    Raises GrantError for a trace of someone else with grants, unless `grant_recorded`.
+    """
+
+    def __init__(self, trace: Trace, *, grant_recorded: bool = False) -> None:
+        trace = approve(trace, Grants(recorded=grant_recorded))
         ended = trace.answer
         if ended is not None and not ended.then and ended.reason in OVER:
             raise InputError(f"nothing is left to do: the run ended ({ended.reason}); coc replay runs it again")
@@ -40,8 +45,7 @@ class Resumed:
     @property
     def program(self) -> Program | None:
         """The program of a run that was given one; None if a model wrote it, or was asked to."""
-        is_given = bool(self._runs) and not self._runs[0].before
-        return self._runs[0].program if is_given else None
+        return given_program(self.trace)
 
     @property
     def requests(self) -> list[Call]:
@@ -73,11 +77,21 @@ class Resumed:
         return _Recalling(self._runs).value
 
 
+def given_program(trace: Trace) -> Program | None:
+    """Return the program of a run that was given one; None if a model wrote it, or was asked to."""
+    for event in trace.events:
+        if isinstance(event, Program):
+            return event
+        if isinstance(event, Call) and not event.tool and not event.answers:
+            return None
+    return None
+
+
 class _RecordedRun:
     """The recorded values of one program, by call, in the order in which it got them."""
 
-    def __init__(self, program: Program, *, before: int) -> None:
-        self.program, self.before, self.is_taken = program, before, False
+    def __init__(self, program: Program) -> None:
+        self.program, self.is_taken = program, False
         self.values: dict[str, list[Answered]] = {}
         self.begun: collections.Counter[str] = collections.Counter()  # tool calls whose outcome is not known
         self._cancelled: collections.Counter[str] = collections.Counter()
@@ -135,14 +149,11 @@ class _RecordedRun:
 
 def _recorded_runs(trace: Trace) -> list[_RecordedRun]:
     runs: list[_RecordedRun] = []
-    requests = 0
     for event in trace.events:
         if isinstance(event, Program):
-            runs.append(_RecordedRun(event, before=requests))
-        elif isinstance(event, Call):
-            requests += not event.tool and not event.answers
-            if runs:
-                runs[-1].add_call(event)
+            runs.append(_RecordedRun(event))
+        elif isinstance(event, Call) and runs:
+            runs[-1].add_call(event)
         elif isinstance(event, Step) and runs:
             runs[-1].add_step(event)
     for run in runs:

@@ -6,7 +6,7 @@ import asyncio
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...emulator import Answering
@@ -155,7 +155,7 @@ def _single_run(trace: Trace, run: Run) -> Trace:
     """Return a trace with one run only, because a what-if runs the last program of a trace."""
     ended: list[Answer] = [run.answer] if run.answer is not None else []
     events: list[Kept] = [run.program, *run.steps, *ended]
-    return Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
+    return replace(trace, events=events)
 
 
 def _histories(trace: Trace, steps: Sequence[Step]) -> dict[str, tuple[list[int], list[str | None]]]:

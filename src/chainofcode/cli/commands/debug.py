@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from typing import Any
 
 from ...audit import read_checked
 from ...emulator import asking
-from ...errors import InputError
+from ...errors import GrantError, InputError
+from ..grant_options import add_grants, approve_trace
 from ..model_options import add_model, named_model
 from ..parser import add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
@@ -26,6 +28,7 @@ def add_to(commands: Any) -> None:
     add_trace_argument(parser)
     add_model(parser, default="none")
     add_sandbox(parser)
+    add_grants(parser)
     parser.set_defaults(command=_debug)
 
 
@@ -39,6 +42,8 @@ def _debug(given: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
         raise InputError("coc debug needs Textual: pip install 'chainofcode[debug]' (or pip install textual)") from None
+    with contextlib.suppress(GrantError):  # it can be shown, and the debugger says what an edit needs
+        trace = approve_trace(trace, given)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         emulator = asking(lm) if lm is not None else None
         notes = tuple(warnings(trace, chain))

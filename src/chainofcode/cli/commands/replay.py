@@ -15,6 +15,7 @@ from ...program import Program
 from ...render import count, cut, plain
 from ...trace import Answer, Trace, as_json, check_place
 from ...values.codec import ValueFormatError, brief, decode
+from ..grant_options import add_grants, approve_trace
 from ..model_options import add_model, named_model
 from ..parser import add_list, add_trace_argument
 from ..program_files import read_program
@@ -69,6 +70,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--all", action="store_true", help="print every step, not only those that differ")
     add_model(parser, default="none")
     add_sandbox(parser)
+    add_grants(parser)
     parser.set_defaults(command=_replay)
 
 
@@ -97,6 +99,7 @@ def _replayed(trace: Trace, chain: Chain, given: argparse.Namespace) -> Replay:
         check_place(given.written)
         if is_same_file(given.written, given.trace):
             raise InputError("--trace must not name the replayed trace: use another file")
+    trace = approve_trace(trace, given)
     for warning in warnings(trace, chain):
         note(warning)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:

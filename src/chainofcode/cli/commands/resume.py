@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from ...audit import check_chain
-from ...audit.replay.resume import OVER, Resumed
+from ...audit.replay.resume import OVER, Resumed, given_program
 from ...emulator import Toolbox
 from ...engine import Result, RunOptions, execute
 from ...engine.journal import read_interrupted
 from ...errors import InputError
 from ...methods import Ways, ask
 from ...trace import Event, Trace, check_place
-from ..asked_options import fill_from, leave_open
+from ..asked_options import fill_from, leave_open, missing_choices, resumed_options
+from ..grant_options import add_approval, approve_trace
 from ..method_options import (
     add_answer_type,
     add_language,
@@ -41,7 +42,7 @@ from ..model_options import (
 )
 from ..parser import add_list, add_trace_argument
 from ..query_options import asked_files
-from ..run_options import add_limits, add_overlap, add_sandbox, chosen_sandbox, read_in_flight, read_limits
+from ..run_options import add_limits, add_overlap, add_sandbox, chosen_sandbox, read_in_flight
 from ..terminal import (
     ANSWERED,
     NO_ANSWER,
@@ -88,6 +89,7 @@ def add_to(commands: Any) -> None:
     add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
+    add_approval(parser)
     usual = leave_open(parser)
     parser.set_defaults(command=lambda given: _resume(given, usual))
 
@@ -99,6 +101,7 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
     chain = check_chain(given.trace)
     if chain.state == "broken" and (chain.line or 0) <= len(trace.events):  # an incomplete last line is normal
         note(f"the file was changed: {chain.why}")
+    trace = _approve(trace, given)
     note_grants(trace)
     resumed = Resumed(trace)
     fill_from(given, trace, usual)
@@ -110,6 +113,15 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
         is_over = result.reason in OVER
         write_trace(result.trace, target, 0 if is_over else _least(trace, given))
     return ANSWERED if result.is_answered else NO_ANSWER
+
+
+def _approve(trace: Trace, given: argparse.Namespace) -> Trace:
+    """Return the trace with its grants approved. The files of a question are given again in any case."""
+    recorded = trace.settings.get("files")
+    files = None
+    if given_program(trace) is None:
+        files = list(recorded.values()) if given.file and isinstance(recorded, dict) else []
+    return approve_trace(trace, given, files=files, choices=list(missing_choices(given, trace)))
 
 
 async def _continue(resumed: Resumed, tools: Toolbox, given: argparse.Namespace, target: Path) -> Result:
@@ -142,11 +154,12 @@ def _least(trace: Trace, given: argparse.Namespace) -> int:
 
 def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> RunOptions:
     options = resumed.options(tools)
-    options = dataclasses.replace(options, in_flight=read_in_flight(given), share=options.share and not given.no_share)
-    limits = read_limits(given.limit)
-    usual = read_limits([])
-    changed = {name: value for name, value in vars(limits).items() if value != getattr(usual, name)}
-    options = dataclasses.replace(options, limits=dataclasses.replace(options.limits, **changed))
+    options = dataclasses.replace(
+        options,
+        in_flight=read_in_flight(given),
+        share=options.share and not given.no_share,
+        asked=resumed_options(given, resumed.trace),
+    )
     if resumed.program is not None or not options.prelude:
         return options
     if not given.file:  # their contents were in the prompt

@@ -10,6 +10,7 @@ from typing import Any
 from ...audit import afollow, why_data
 from ...errors import ChainOfCodeError, InputError
 from ...trace import Trace
+from ..grant_options import add_grants, approve_trace
 from ..parser import add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
 from ..terminal import ANSWERED, NO_ANSWER, is_same_file, note, print_result, print_trace
@@ -43,6 +44,7 @@ def add_to(commands: Any) -> None:
     output.add_argument("--html", metavar="FILE", help="write a self-contained HTML page (- for standard output)")
     parser.add_argument("--no-why", action="store_true", help="with --html: do not run the program again")
     add_sandbox(parser)
+    add_grants(parser)
     parser.set_defaults(command=_show)
 
 
@@ -70,7 +72,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
     page_file = Path(given.html)
     if given.html != "-" and is_same_file(page_file, given.trace):
         raise InputError("--html must not name the trace: use another file")
-    why = None if given.no_why else _why(trace, given)
+    why = None if given.no_why else _why(approve_trace(trace, given), given)
     page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
     if given.html == "-":
         print_result(page)

@@ -12,6 +12,7 @@ from ...languages import LANGUAGES, PYTHON, Language
 from ...render import count, cut, how_sure, paint, plain, shown
 from ...trace import Answer, Trace
 from ...values.codec import brief
+from ..grant_options import add_grants, approve_trace
 from ..model_options import add_model, named_model
 from ..parser import add_trace_argument, check_range
 from ..run_options import add_sandbox, chosen_sandbox
@@ -51,6 +52,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_model(parser, default="none")
     add_sandbox(parser)
+    add_grants(parser)
     parser.set_defaults(command=_verify)
 
 
@@ -58,6 +60,7 @@ def _verify(given: argparse.Namespace) -> int:
     for option in ("flips", "samples"):
         check_range(given, option, 0, 10_000)
     trace, chain = read_checked(given.trace, given.head)
+    trace = approve_trace(trace, given)
     note_grants(trace)
     with named_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
         found = asyncio.run(

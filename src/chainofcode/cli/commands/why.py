@@ -7,6 +7,7 @@ from typing import Any
 
 from ...audit import follow, why_data, why_lines
 from ...trace import Trace
+from ..grant_options import add_grants, approve_trace
 from ..parser import add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
 from ..terminal import ANSWERED, note, output_style, print_json, print_lines
@@ -31,11 +32,13 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--all", action="store_true", help="print every statement and value")
     add_sandbox(parser)
+    add_grants(parser)
     parser.set_defaults(command=_why)
 
 
 def _why(given: argparse.Namespace) -> int:
     trace = Trace.read(given.trace)
+    trace = approve_trace(trace, given)
     note_grants(trace)
     with chosen_sandbox(given, spares=0) as sandbox:
         found = follow(trace, given.name, sandbox=sandbox)

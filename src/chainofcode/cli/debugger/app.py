@@ -19,7 +19,7 @@ from ...audit import Changes, Timeline, edited, read_value, timelines
 from ...audit.replay.alignment import compared_answers, outcome_text
 from ...audit.replay.timeline import value_text
 from ...emulator import Answering
-from ...errors import ChainOfCodeError, InputError
+from ...errors import ChainOfCodeError, GrantError, InputError
 from ...render import count, cut, plain
 from ...sandbox import Sandbox
 from ...trace import Answer, Trace
@@ -328,6 +328,10 @@ class Debugger(App[None]):
         before = attempt.now
         try:
             now = await edited(attempt.recorded, before, changes, self._emulator, self._sandbox)
+        except GrantError as error:
+            self._show_message("the run needs grants: start coc debug again with them")
+            self.push_screen(Detail("\n".join(map(plain, str(error).split("\n")))))
+            return
         except ChainOfCodeError as error:
             self._show_message(str(error))
             return

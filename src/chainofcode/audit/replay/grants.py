@@ -1,0 +1,171 @@
+"""What a trace grants its program, and the approval that it needs if someone else may have recorded it.
+
+A trace without a seal of this user (see `seals`) may come from anyone. Its program then gets the files, packages,
+scratch directory and raised limits that the trace recorded only if the user grants them again.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import msgspec
+
+from ...errors import GrantError, InputError, TraceError
+from ...sandbox import LIMIT_OPTIONS, Limits
+from ...trace import Settings, Trace
+
+_MAX_LISTED = 1000  # options in a refusal
+_MAX_BYTES = 4096  # of a path or a name: longer ones do not exist
+_CHOICES = ("model", "emulator", "method_seconds")  # how a question was asked; only a resumed run uses these
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grants:
+    """What a user grants the program of a trace. `recorded` stands for everything that the trace recorded."""
+
+    reads: Sequence[str] = ()
+    files: Sequence[str] = ()  # some of those that the trace recorded
+    packages: Sequence[str] = ()
+    scratch: bool = False
+    limits: Mapping[str, float] = field(default_factory=dict)  # by the fields of Limits, in place of the recorded ones
+    recorded: bool = False
+
+
+def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str] | None = None) -> Trace:
+    """Return a trace whose program may be run, with these grants in addition to the recorded ones.
+
+    Raises GrantError if someone else may have recorded the trace, and it has grants that are not given again.
+    `choices` are options for the choices of the recorded run that are not given again, such as its model. With None,
+    the choices have no effect, and are left out of an approved trace.
+    """
+    grants = grants or Grants()
+    if not trace.is_foreign and grants == Grants(recorded=grants.recorded):
+        return trace
+    settings = settings_of(trace)
+    _check_files(settings, grants)
+    if trace.is_foreign and not grants.recorded:
+        _refuse(trace, [*_missing(settings, grants), *(choices or ())])
+    changed = {**trace.settings, **_added(settings, grants)}
+    if not trace.is_foreign:
+        return replace(trace, settings=changed)
+    if choices is None and settings.asked:
+        changed["asked"] = {name: value for name, value in settings.asked.items() if name not in _CHOICES}
+    return replace(trace, settings=changed, is_approved=True)
+
+
+def check_approved(trace: Trace) -> None:
+    """Raise GrantError for a trace with grants that need an approval."""
+    if trace.is_foreign:
+        _refuse(trace, list(_missing(settings_of(trace), Grants())))
+
+
+def settings_of(trace: Trace) -> Settings:
+    """Return the recorded settings. Raises TraceError if they are invalid."""
+    try:
+        settings = msgspec.convert(dict(trace.settings), Settings)
+        Limits(**cast(Any, settings.limits))
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TraceError(f"the trace's settings cannot be used: {error}") from None
+    for name in [*settings.reads, *settings.files.values(), *settings.packages]:
+        if "\0" in name or len(os.fsencode(name)) > _MAX_BYTES:
+            raise TraceError(f"the trace's settings cannot be used: {name[:100]!r} is not a path or a name")
+    for name in settings.files:
+        if name not in settings.file_kinds:
+            raise TraceError(f"the trace's settings cannot be used: they do not say how the file {name!r} was read")
+    return settings
+
+
+def grant_options(trace: Trace) -> list[str]:
+    """Return everything that a trace grants its program, as the options that grant it."""
+    return list(_missing(settings_of(trace), Grants()))
+
+
+def option_text(name: str, value: str) -> str:
+    """Return an option with its value, in full, as a user can type it in a shell."""
+    if len(os.fsencode(value)) > _MAX_BYTES:
+        raise TraceError(f"the trace's settings cannot be used: the value of {name} is too long")
+    return f"{name}{'=' if value.startswith('-') else ' '}{_quoted(value)}"
+
+
+def _quoted(value: str) -> str:
+    if value.isprintable():
+        return shlex.quote(value)
+    return f"$'{''.join(map(_escaped, value))}'"
+
+
+def _escaped(character: str) -> str:
+    if character in "\\'":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return f"\\x{ord(character):02x}" if character < "\x80" else f"\\U{ord(character):08x}"
+
+
+def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
+    """Yield an option for each recorded grant that is not given again."""
+    files = dict.fromkeys(settings.files.values())
+    known = {_absolute(path) for path in [*files, *grants.reads]}
+    for path in dict.fromkeys(settings.reads):
+        if _absolute(path) not in known:
+            yield option_text("--allow-read", path)
+    given = set(map(_absolute, grants.files))
+    for path in files:
+        if _absolute(path) not in given:
+            yield option_text("--file", path)
+    for package in dict.fromkeys(settings.packages):
+        if package not in grants.packages:
+            yield option_text("--allow-package", package)
+    if settings.scratch and not grants.scratch:
+        yield "--scratch"
+    usual = Limits()
+    for short, name in LIMIT_OPTIONS.items():
+        value = settings.limits.get(name, 0)
+        if value > getattr(usual, name) and name not in grants.limits:
+            yield option_text("--limit", f"{short}={value!r}")
+
+
+def _absolute(path: str) -> str:
+    """Return a path in one form. One with `..` stays as it is: behind a link, it leads elsewhere than it says."""
+    return path if ".." in path.split("/") else os.path.abspath(path)
+
+
+def _refuse(trace: Trace, missing: Sequence[str]) -> None:
+    if not missing:
+        return
+    whose = f"the trace may be someone else's: {trace.seal_problem}"
+    if len(missing) > _MAX_LISTED:
+        raise GrantError(f"{whose}; it asks for {len(missing):,} grants, more than can be reviewed")
+    how = "to run it anyway, repeat these options, or give --grant-recorded (in Python: grant_recorded=True) for all:"
+    raise GrantError("\n".join([whose, how, *missing]))
+
+
+def _check_files(settings: Settings, grants: Grants) -> None:
+    recorded = set(map(_absolute, settings.files.values()))
+    unknown = [path for path in grants.files if _absolute(path) not in recorded]
+    if unknown:
+        known = ", ".join(map(repr, settings.files.values())) or "none"
+        raise InputError(f"the recorded run had no file {unknown[0]!r} (its files: {known[:500]})")
+
+
+def _added(settings: Settings, grants: Grants) -> dict[str, Any]:
+    """Return the settings that the grants change."""
+    usual = Limits()
+    limits = {**settings.limits, **grants.limits}
+    Limits(**cast(Any, limits))  # raises InputError
+    added: dict[str, Any] = {}
+    if grants.reads:
+        added["reads"] = list(dict.fromkeys([*settings.reads, *grants.reads]))
+    if grants.packages:
+        added["packages"] = list(dict.fromkeys([*settings.packages, *grants.packages]))
+    if grants.scratch:
+        added["scratch"] = True
+    if grants.limits:
+        added["limits"] = {name: value for name, value in limits.items() if value != getattr(usual, name)}
+    return added
+
+
+__all__ = ["Grants", "approve", "check_approved", "grant_options", "option_text", "settings_of"]
