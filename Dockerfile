@@ -1,16 +1,18 @@
-# syntax=docker/dockerfile:1
 # Runs `coc serve` as an unprivileged user. docs/deploy.md describes its use, and what the sandbox needs in a container.
 
 FROM python:3.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/coc
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+# Before the source, so that a change of the source does not install everything again. Pip checks the hash of each file.
+COPY deploy/image.txt ./deploy/image.txt
+RUN /opt/coc/bin/pip install --require-hashes --requirement deploy/image.txt
+COPY pyproject.toml README.md LICENSE requirements.txt ./
 COPY src ./src
 COPY examples ./examples
-# Further extras: docker build --build-arg EXTRAS=local,js
+# Further extras, at locked versions but without hashes: docker build --build-arg EXTRAS=local,js
 ARG EXTRAS=""
-RUN /opt/coc/bin/pip install ".[server,mcp,openai,anthropic,schema,yaml,tables,telemetry${EXTRAS:+,$EXTRAS}]"
+RUN /opt/coc/bin/pip install --no-build-isolation --constraint requirements.txt ".[server,mcp,openai,anthropic,schema,yaml,tables,telemetry${EXTRAS:+,$EXTRAS}]"
 
 FROM python:3.12-slim-bookworm
 # A user id that is unlikely to exist on the host. It owns only the data directory.

@@ -83,6 +83,38 @@ def test_container_runs_as_unprivileged_user() -> None:
     assert all(":" in rest.split()[0] and "latest" not in rest for rest in arguments_of("FROM"))
 
 
+def test_only_known_images_are_used() -> None:
+    """RELEASING.md pins them by digest, which needs a registry. A syntax line would be another image."""
+    digest = r"(@sha256:[0-9a-f]{64})?"
+    compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    images = [rest.split()[0] for rest in arguments_of("FROM")] + re.findall(
+        r"image: \$\{OLLAMA_IMAGE:-(.*?)\}", compose
+    )
+    assert len(images) == 2 + len(re.findall(r"(?m)^\s+image:", compose))
+    for image in images:
+        assert re.fullmatch(rf"(python:3\.12-slim-bookworm|ollama/ollama:\w[\w.-]*){digest}", image), image
+    assert "# syntax" not in DOCKERFILE
+    releasing = (ROOT / "RELEASING.md").read_text(encoding="utf-8")
+    for image in images:
+        assert f"imagetools inspect {image.partition('@')[0]} " in releasing
+
+
+def test_the_image_installs_by_hash() -> None:
+    first, second = (rest for rest in arguments_of("RUN") if "pip install" in rest)
+    assert "--require-hashes --requirement deploy/image.txt" in first
+    assert "--no-build-isolation --constraint requirements.txt" in second
+    locked = (ROOT / "deploy" / "image.txt").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extras,) = re.findall(r'"\.\[([\w,]+)\$', second)
+    wanted = [
+        *project["dependencies"],
+        *(one for extra in extras.split(",") for one in project["optional-dependencies"][extra]),
+    ]
+    for requirement in wanted:
+        name = re.match(r"[\w.-]+", requirement)
+        assert name is not None and (name[0] == "chainofcode" or f"\n{name[0].lower()}==" in locked), requirement
+
+
 def test_commands_use_no_shell() -> None:
     (command,) = arguments_of("CMD")
     assert json.loads(command)[:2] == ["coc", "serve"]

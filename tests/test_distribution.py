@@ -96,35 +96,57 @@ def test_the_wheel_has_the_licences_of_all_its_parts(distributions: Path) -> Non
     assert "License-Expression: Apache-2.0 AND MIT" in metadata
 
 
-def workflow(name: str) -> str:
-    return (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
+def test_workflows_pin_every_action_and_hide_no_failure() -> None:
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        assert "|| true" not in text
+        for use in re.findall(r"uses: (.+)", text):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+\b.*", use), use
+        for command in re.findall(r"run: (?:.*&& )?(pip install.*)", text):
+            assert "--require-hashes" in command, command
 
 
-def test_workflows_pin_what_can_publish_and_hide_no_failure() -> None:
-    for name in ("ci", "nightly", "publish"):
-        assert "|| true" not in workflow(name)
-    for use in re.findall(r"uses: (\S+)", workflow("publish")):
-        assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", use), use
-    for use in re.findall(r"uses: (\S+)", workflow("ci") + workflow("nightly")):
-        assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|[0-9a-f]{40})", use), use
+@pytest.mark.parametrize("name", ["image", "release"])
+def test_tools_of_a_release_and_packages_of_the_image_have_hashes(name: str) -> None:
+    """And the versions with which everything is tested."""
+    text = (ROOT / "deploy" / f"{name}.txt").read_text(encoding="utf-8")
+    tested = set(re.findall(r"(?m)^([\w.-]+==\S+)", (ROOT / "requirements.txt").read_text(encoding="utf-8")))
+    entries = re.findall(r"(?m)^([\w.-]+==\S+)((?:.*\\\n)*.*)", text)
+    assert len(entries) > 30
+    for requirement, rest in entries:
+        assert re.search(r"--hash=sha256:[0-9a-f]{64}", rest), requirement
+        assert requirement in tested
+    wanted = {line for line in (ROOT / "deploy" / f"{name}.in").read_text().splitlines() if not line.startswith("#")}
+    assert wanted <= {requirement.partition("==")[0] for requirement, _ in entries}
+    assert "://" not in text  # no index
 
 
-def test_the_hook_renews_the_lock_file() -> None:
+@pytest.mark.parametrize("name", ["image", "release"])
+@pytest.mark.nightly
+def test_locked_files_can_be_installed(name: str) -> None:
+    """On this platform, from the index of this machine: pip finds a file with one of the hashes for each package."""
+    options = ["--dry-run", "--quiet", "--no-deps", "--ignore-installed", "--require-hashes", "--only-binary=:all:"]
+    run_command(sys.executable, "-m", "pip", "install", *options, "--requirement", str(ROOT / "deploy" / f"{name}.txt"))
+
+
+def test_the_hooks_renew_the_lock_files() -> None:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'chainofcode[dev]'")
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
-    hooks = {hook["id"]: (repo["rev"], hook) for repo in config["repos"] for hook in repo["hooks"]}
-    _, compile_hook = hooks["pip-compile"]
-    lock = compile_hook["args"][-1]
-    for name in ("pyproject.toml", lock):  # the hook's own default matches only requirements.txt and .in
-        assert (ROOT / name).is_file() and re.search(compile_hook["files"], name), name
-    assert (
-        f"ruff=={hooks['ruff-format'][0].removeprefix('v')}" in (ROOT / lock).read_text(encoding="utf-8").splitlines()
-    )
+    hooks = [(repo["rev"], hook) for repo in config["repos"] for hook in repo["hooks"]]
+    compiled = [hook for _, hook in hooks if hook["id"] == "pip-compile"]
+    locks = [hook["args"][-1] for hook in compiled]
+    assert locks == ["requirements.txt", "deploy/image.txt", "deploy/release.txt"]
+    for hook, lock in zip(compiled, locks, strict=True):
+        sources = [word for word in hook["args"] if word.endswith((".in", ".toml"))]
+        for name in (*sources, lock):  # the hook's own default matches only requirements.txt and .in
+            assert (ROOT / name).is_file() and re.search(hook["files"], name), name
+        assert lock.endswith((".txt", ".in")), "dependabot reads no other files of pip"
+    (ruff,) = (rev for rev, hook in hooks if hook["id"] == "ruff-format")
+    assert f"ruff=={ruff.removeprefix('v')}" in (ROOT / locks[0]).read_text(encoding="utf-8").splitlines()
     dependabot = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8"))
     assert {"pip", "docker", "pre-commit", "github-actions"} == {
         one["package-ecosystem"] for one in dependabot["updates"]
     }
-    assert lock.endswith((".txt", ".in")), "dependabot reads no other files of pip"
 
 
 def test_workflows_and_metadata_are_well_formed() -> None:

@@ -123,6 +123,18 @@ def test_commands(command: Sequence[str | Path], poisoned: Path, tmp_path: Path)
     assert imported(poisoned) == ""
 
 
+@pytest.mark.nightly
+@pytest.mark.skipif(not COC.exists(), reason="the command `coc` is not installed in this environment")
+def test_workers_of_ray(poisoned: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="the extra `ray` is not installed")
+    model = f"scripted:{EXAMPLES / 'quiz_replies.jsonl'}"
+    command = [COC, "eval", EXAMPLES / "quiz.jsonl", "--model", model, "--engine", "ray"]
+    given = {**variables(tmp_path), "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    done = subprocess.run(command, cwd=poisoned, env=given, capture_output=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert imported(poisoned) == ""
+
+
 @pytest.mark.skipif(not COC.exists(), reason="the command `coc` is not installed in this environment")
 def test_server(poisoned: Path, tmp_path: Path) -> None:
     output = tmp_path / "said"

@@ -16,7 +16,7 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 import ray
 from ray.exceptions import RayError
+from ray.job_config import JobConfig
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..errors import InputError, SandboxError, WorkerLostError
@@ -50,7 +51,13 @@ def joined(address: str | None) -> Iterator[None]:
     if starts_ray:
         try:
             _check_reachable(address or "")
-            ray.init(address=address, log_to_driver=False, include_dashboard=False, logging_level=logging.ERROR)
+            ray.init(
+                address=address,
+                log_to_driver=False,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+                job_config=_job_config(),
+            )
         except (OSError, RayError, ValueError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise InputError(f"there is no Ray cluster at {address}: {reason}") from None
@@ -59,6 +66,23 @@ def joined(address: str | None) -> Iterator[None]:
     finally:
         if starts_ray:
             ray.shutdown()
+
+
+class _NoPaths(list[str]):
+    """A list that stays empty."""
+
+    def extend(self, paths: Iterable[str]) -> None:
+        """Drop the paths."""
+
+
+def _job_config() -> JobConfig:
+    """Return settings with which Ray's workers do not look for modules in this process's working directory.
+
+    Ray would add it before all others, and the workers have the keys of models. It has no option against that.
+    """
+    config = JobConfig()
+    config._py_driver_sys_path = _NoPaths()
+    return config
 
 
 def _check_reachable(address: str) -> None:
