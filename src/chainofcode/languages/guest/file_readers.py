@@ -45,10 +45,9 @@ def _rows(path: str, separator: str) -> list[dict[str, Any]]:
 
 def _database(path: str, separator: str) -> Any:
     """Open an SQLite database. `immutable`: the program cannot create the files that locking needs."""
-    import sqlite3
-    from urllib.parse import quote
+    from .sqlite_files import open_sqlite
 
-    return sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
+    return open_sqlite(path)
 
 
 def _text(path: str, separator: str) -> str:
