@@ -83,7 +83,7 @@ class Files:
 
 async def inspected(module: str, job: dict[str, Any]) -> dict[str, Any]:
     """Inspect one file in a separate process; a server uses its shared workers instead."""
-    return await arun_isolated(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES, reads=[job["path"]])
+    return await arun_isolated(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
 
 
 async def files_of(

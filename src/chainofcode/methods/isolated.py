@@ -2,7 +2,7 @@
 
 This is the parent's side; `job_process` is the child's. The child gets none of the parent's secrets: its environment
 has only the module path, and it inherits no descriptors. It starts with `boot.py` and imports only what the work needs.
-Before it reads the job, it gives up its rights (`sandbox/worker_wall.py`), except for the files that `reads` names.
+Before it reads the job, it gives up its rights (`sandbox/worker_wall.py`), except for the file that the job names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from .. import boot, platforms
@@ -24,6 +24,10 @@ from ..engine.blocking import blocking
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a module and a job
+
+
+def _json(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message).encode()
 
 
 class _Processes:
@@ -112,7 +116,7 @@ def run_cancellable(work: Coroutine[Any, Any, _T]) -> _T:
 
 def run_isolated(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
     """Run a job with `main` of a module. Returns its result, or `{"error": why}` if it exceeded a limit."""
-    message = message_of(_json(job), seconds=seconds, memory=memory)
+    message = message_of(job, seconds=seconds, memory=memory)
     with _PROCESSES.get(_Processes()).started(_command(module)) as process:
         if process is None:
             return {"error": "it was cancelled"}
@@ -133,14 +137,10 @@ async def arun_isolated(
     *,
     seconds: float,
     memory: int,
-    reads: Sequence[str] = (),
-    write: Callable[[dict[str, Any]], bytes] | None = None,
+    write: Callable[[Mapping[str, Any]], bytes] | None = None,
 ) -> dict[str, Any]:
-    """Like `run_isolated`, in an event loop: `seconds` are real time, and cancellation kills the process.
-
-    The process can read the files in `reads`.
-    """
-    message = message_of((write or _json)(job), seconds=seconds, memory=memory, reads=reads)
+    """Like `run_isolated`, in an event loop: `seconds` are real time, and cancellation kills the process."""
+    message = message_of(job, seconds=seconds, memory=memory, write=write or _json)
     code, output = await finished(await started(_command(module)), message, seconds)
     if code != 0:
         return {"error": why_ended(code, seconds)}
@@ -148,9 +148,21 @@ async def arun_isolated(
     return result
 
 
-def message_of(job: bytes, *, seconds: float, memory: int, reads: Sequence[str] = (), **more: object) -> bytes:
-    """Return the input of a process: what it needs to build its wall, on a line of its own, then the job."""
-    return _json({"seconds": seconds, "memory": memory, "reads": list(reads), **more}) + b"\n" + job
+def message_of(
+    job: Mapping[str, Any],
+    *,
+    seconds: float,
+    memory: int,
+    write: Callable[[Mapping[str, Any]], bytes] = _json,
+    starts_guests: bool = False,
+) -> bytes:
+    """Return the input of a process: what it needs to build its wall, on a line of its own, then the job.
+
+    The process can read one file, the `path` of the job.
+    """
+    reads = [job["path"]] if job.get("path") is not None else []
+    limits = {"seconds": seconds, "memory": memory, "reads": reads, "starts_guests": starts_guests}
+    return _json(limits) + b"\n" + write(job)
 
 
 async def started(command: list[str], variables: Sequence[str] = ()) -> asyncio.subprocess.Process:
@@ -200,7 +212,3 @@ def environment(variables: Sequence[str] = ()) -> dict[str, str]:
 
 def _command(module: str) -> list[str]:
     return [sys.executable, "-P", "-X", "utf8", boot.__file__, module]
-
-
-def _json(message: dict[str, Any]) -> bytes:
-    return json.dumps(message).encode()

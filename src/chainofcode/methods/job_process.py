@@ -37,7 +37,7 @@ def carry_out(
     guests, they do not inherit the limits: they have their own.
     """
     limits: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
-    is_inherited = not limits.get("starts_guests", False)
+    is_inherited = not limits["starts_guests"]
     limit_process(limits["seconds"], limits["memory"], file_bytes=_MAX_FILE_BYTES, is_inherited=is_inherited)
     files = {path: _opened(path) for path in limits["reads"]}
     for name in _CODECS:

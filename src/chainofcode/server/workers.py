@@ -81,10 +81,10 @@ class Workers:
         if self._slots.count_waiting(owner) >= _MAX_WAITING:
             raise Refusal(429, "busy", "too many audits are waiting", retry_seconds=5)
         message = message_of(
-            as_json(job),
+            job,
             seconds=AUDIT_SECONDS,
             memory=self._audit_bytes,
-            reads=[job["path"]] if "path" in job else [],
+            write=as_json,
             starts_guests=job["audit"] != "page",
         )
         try:

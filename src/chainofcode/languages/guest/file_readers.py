@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from ...values.cells import Column
+from .sqlite_files import open_sqlite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -45,8 +46,6 @@ def _rows(path: str, separator: str) -> list[dict[str, Any]]:
 
 def _database(path: str, separator: str) -> Any:
     """Open an SQLite database. `immutable`: the program cannot create the files that locking needs."""
-    from .sqlite_files import open_sqlite
-
     return open_sqlite(path)
 
 

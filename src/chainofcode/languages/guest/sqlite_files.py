@@ -8,12 +8,12 @@ See https://www.sqlite.org/security.html.
 from __future__ import annotations
 
 import contextlib
-import sqlite3
+import functools
 from collections.abc import Callable, Collection
-from urllib.parse import quote
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+if TYPE_CHECKING:  # `sqlite3` is imported on use, for start-up time
+    import sqlite3
     from typing import Any
 
 _PRAGMAS = ("trusted_schema = OFF", "cell_size_check = ON", "mmap_size = 0", "temp_store = MEMORY")
@@ -26,12 +26,11 @@ _SETTINGS = (
     ("SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER", False),
 )
 _LIMITS = (
-    (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
-    (sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0),
-    (sqlite3.SQLITE_LIMIT_TRIGGER_DEPTH, 10),
-    (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 10_000),
+    ("SQLITE_LIMIT_ATTACHED", 0),
+    ("SQLITE_LIMIT_WORKER_THREADS", 0),
+    ("SQLITE_LIMIT_TRIGGER_DEPTH", 10),
+    ("SQLITE_LIMIT_LIKE_PATTERN_LENGTH", 10_000),
 )
-_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
 # The functions that compute a value from their arguments. Not the others: they load code, reveal addresses or the
 # engine's settings, or read the internal format of tables.
 _NAMES = """
@@ -57,16 +56,21 @@ def open_sqlite(path: str, *, has_log: bool = False, **options: Any) -> sqlite3.
     With `has_log`, its last changes are in a write-ahead log next to it. The log is read, and neither file is changed;
     the caller makes sure that no other process changes them meanwhile.
     """
+    import sqlite3
+    from urllib.parse import quote
+
     address = f"file:{quote(path)}?mode=ro{'' if has_log else '&immutable=1'}"
     connection: sqlite3.Connection = sqlite3.connect(address, uri=True, **options)
+    distrust(connection)
     if has_log:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # an index of the log in memory, not in a file
-    distrust(connection)
     return connection
 
 
 def distrust(connection: sqlite3.Connection) -> None:
     """Change the settings of a connection to those for untrusted files."""
+    import sqlite3
+
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     change: Callable[[int, bool], object] | None = getattr(connection, "setconfig", None)
@@ -79,24 +83,28 @@ def allow_only_reading(
     connection: sqlite3.Connection, *, cell_bytes: int, defined: Collection[str] = frozenset()
 ) -> None:
     """Let all later statements only read what is open now, and call only known functions and `defined` ones."""
+    import sqlite3
+
     connection.execute("PRAGMA query_only = ON")
-    for which, most in (*_LIMITS, (sqlite3.SQLITE_LIMIT_LENGTH, cell_bytes)):
-        connection.setlimit(which, most)
+    for limit, most in (*_LIMITS, ("SQLITE_LIMIT_LENGTH", cell_bytes)):
+        connection.setlimit(getattr(sqlite3, limit), most)
+    reading = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
+    built_in = frozenset(name for name, _ in functions())
 
     def authorize(what: int, first: str | None, second: str | None, *_: object) -> int:
         name = str(second).lower()
-        is_allowed = name in FUNCTIONS or (name in defined and name not in BUILT_IN)
+        is_allowed = name in FUNCTIONS or (name in defined and name not in built_in)
         if what == sqlite3.SQLITE_FUNCTION:
             return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK if what in _READING else sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if what in reading else sqlite3.SQLITE_DENY
 
     connection.set_authorizer(authorize)
 
 
+@functools.cache
 def functions() -> list[tuple[str, str]]:
     """The names of all functions of SQLite, with their kinds: scalar, aggregate or window."""
+    import sqlite3
+
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
         return connection.execute("SELECT DISTINCT lower(name), type FROM pragma_function_list").fetchall()
-
-
-BUILT_IN = frozenset(name for name, _ in functions())
