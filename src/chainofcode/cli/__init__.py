@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ..errors import ChainOfCodeError
+from ..sandbox.worker_wall import hide_from_others
 from .commands import (
     ask,
     chat,
@@ -92,6 +93,7 @@ def _forget_stdout() -> None:
 
 
 def script() -> NoReturn:
+    hide_from_others()  # the environment may contain keys
     sys.exit(main())
 
 

@@ -50,7 +50,7 @@ def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
     """
     if sys.platform != "linux":
         return dict.fromkeys(("Landlock", "seccomp"), "needs Linux")
-    from . import kernel
+    from . import kernel, seccomp
 
     missing: dict[str, str] = {}
     paths = [path for path in dict.fromkeys((*_python_paths(), *readable)) if os.path.exists(path)]
@@ -61,8 +61,18 @@ def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
     has_landlock = _restrict_files(paths, missing)
     if kept and not has_landlock:
         kernel.drop_capabilities()
-    _restrict_calls(missing, paths=has_landlock)
+    if seccomp.is_supported():
+        _restrict_calls(seccomp.assemble(os.getpid(), paths=has_landlock, changes=False), missing)
+    else:
+        missing["seccomp"] = f"no list of system calls for {kernel.MACHINE} processors"
     return missing
+
+
+def main() -> None:
+    """Build the wall in this process, and print what this system lacks as JSON: a check for `coc doctor`."""
+    import json
+
+    print(json.dumps(confine_worker()))
 
 
 def can_import_later() -> bool:
@@ -135,16 +145,25 @@ def _restrict_files(paths: list[str], missing: dict[str, str]) -> bool:
     return True
 
 
-def _restrict_calls(missing: dict[str, str], *, paths: bool) -> None:
-    from . import kernel, seccomp
+def _restrict_calls(code: bytes, missing: dict[str, str]) -> None:
+    from . import kernel
 
-    if not seccomp.is_supported():
-        missing["seccomp"] = f"no list of system calls for {kernel.MACHINE} processors"
-        return
     try:
-        kernel.install_filter(seccomp.assemble(os.getpid(), paths=paths, changes=False))
+        kernel.install_filter(code)
     except OSError as error:
         missing["seccomp"] = str(error.strerror)
+
+
+def hide_from_others() -> None:
+    """Keep other processes of this user from reading the memory, the environment and the files of this one.
+
+    For processes that hold keys, because those that they start may turn hostile. Root still can; there are no core
+    dumps. A process that this one starts can be inspected again.
+    """
+    if sys.platform == "linux":
+        from . import kernel
+
+        kernel.set_dumpable(False)
 
 
 def confine_host() -> dict[str, str]:
@@ -160,12 +179,10 @@ def confine_host() -> dict[str, str]:
     missing: dict[str, str] = {}
     kernel.set_dumpable(False)
     kernel.set_no_new_privileges()
-    if not seccomp.is_supported():
-        return {"seccomp": f"no list of system calls for {kernel.MACHINE} processors"}
-    try:
-        kernel.install_filter(_refusing(("x86_64", "aarch64").index(kernel.MACHINE)))
-    except OSError as error:
-        missing["seccomp"] = str(error.strerror)
+    if seccomp.is_supported():
+        _restrict_calls(_refusing(("x86_64", "aarch64").index(kernel.MACHINE)), missing)
+    else:
+        missing["seccomp"] = f"no list of system calls for {kernel.MACHINE} processors"
     return missing
 
 
