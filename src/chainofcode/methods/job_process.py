@@ -21,7 +21,12 @@ if TYPE_CHECKING:  # for start-up time
 
 _MAX_FILE_BYTES = 1024**2  # SQLite writes a small index file next to some databases
 _MAX_RESULT_BYTES = 64 * 1024**2
-_CODECS = ("utf-8-sig", "ascii", "latin-1", "punycode")  # imported in advance: without Landlock, nothing can be imported later
+_CODECS = (
+    "utf-8-sig",
+    "ascii",
+    "latin-1",
+    "punycode",
+)  # imported in advance: without Landlock, nothing can be imported later
 _OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
