@@ -1,4 +1,4 @@
-"""The wall of workers, which parse untrusted data outside guests: what they cannot do, as root and as another user."""
+"""Workers, which parse untrusted data outside guests: what they cannot do, as root and as another user."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from chainofcode.sandbox.worker_wall import can_import_later
 from chainofcode.server.workers import Workers
 from chainofcode.values.codec import encode
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the layers of the wall")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can confine workers")
 TESTS = Path(__file__).parent
 USER = 12345  # an ordinary user
 KEY = "sk-in-the-environment"
@@ -107,7 +107,7 @@ def test_a_hostile_worker_can_do_nothing(user: str, landlock: bool, key: Path) -
 
 
 @pytest.mark.parametrize("user", ["own", "ordinary"])
-def test_the_attacks_work_without_a_wall(user: str, key: Path) -> None:
+def test_the_attacks_work_in_a_worker_that_is_not_confined(user: str, key: Path) -> None:
     found = results(user, "bare", key)
     assert [name for name, how in found.items() if how != "done"] == list(ALWAYS_REFUSED)
 
@@ -116,7 +116,7 @@ def test_the_attacks_work_without_a_wall(user: str, key: Path) -> None:
 
 
 def rights_of(module: str, work: Callable[[], object]) -> dict[str, str]:
-    """The lines of /proc/PID/status of the process that does the work, behind its wall if it ever gets one."""
+    """The lines of /proc/PID/status of the process that does the work, confined if it ever is."""
     found: dict[str, str] = {}
     thread = threading.Thread(target=work)
     thread.start()

@@ -1,7 +1,7 @@
 """A host whose worker is hostile: `python worker_attacks.py host WALL SECRET`, where WALL is `walled` or `bare`.
 
 The host starts a worker as `methods.isolated` does, with a job that tries what a worker must not do, and prints the
-results as JSON: `done`, or the name of the error. A bare worker does the same without its wall, which shows that the
+results as JSON: `done`, or the name of the error. A bare worker does the same without confining itself, which shows that the
 attacks work. Both run in a process of their own, so that they can have any user.
 """
 
@@ -20,7 +20,7 @@ from typing import Any
 
 _PTRACE_SEIZE = 0x4206
 _MEMORY_BYTES = 1 << 30
-ALWAYS_REFUSED = ("take more memory than its limit",)  # by a limit, not by the wall
+ALWAYS_REFUSED = ("take more memory than its limit",)  # by a limit, not by its confinement
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Runs work on untrusted data in a process with limits on time and memory, behind a wall: JSON in, JSON out.
+"""Runs work on untrusted data in a process with limits on time and memory, without rights: JSON in, JSON out.
 
 This is the parent's side; `job_process` is the child's. The child gets none of the parent's secrets: its environment
 has only the module path, and it inherits no descriptors. It starts with `boot.py` and imports only what the work needs.
@@ -156,7 +156,7 @@ def message_of(
     write: Callable[[Mapping[str, Any]], bytes] = _json,
     starts_guests: bool = False,
 ) -> bytes:
-    """Return the input of a process: what it needs to build its wall, on a line of its own, then the job.
+    """Return the input of a process: what it needs to confine itself, on a line of its own, then the job.
 
     The process can read one file, the `path` of the job.
     """

@@ -1,7 +1,7 @@
-"""The inside of a process for one job: limits, a wall, then a JSON job from stdin, and a JSON result to stdout.
+"""The inside of a process for one job: it confines itself, reads a JSON job from stdin, and writes a JSON result to stdout.
 
 The first line of the input is from the parent alone: the limits, and the files to open. Everything after it is
-untrusted, and read only behind the wall. `isolated` is the parent's side. Standard library only, for start-up time.
+untrusted, and is read only when the process has no rights left. `isolated` is the parent's side. Standard library only, for start-up time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def carry_out(
 ) -> None:
     """Run the job on standard input; `write` turns the result into JSON. Use `end_after` for a stricter time limit.
 
-    Files that the parent names are opened first, for `file_of`. Then `confine` builds the wall. If the job starts
+    Files that the parent names are opened first, for `file_of`. Then `confine` gives up all rights. If the job starts
     guests, they do not inherit the limits: they have their own.
     """
     limits: dict[str, Any] = json.loads(sys.stdin.buffer.readline())

@@ -1,7 +1,7 @@
 """A process that only parses: it reads a program from standard input and writes its description to standard output.
 
 The first line of the input names the language and its packages; `Program.parse` writes it. After it comes the reply of
-a model, which is read behind the wall of a worker. Standard library only.
+a model, which is read when the process has no rights left. Standard library only.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def _cgroups() -> Finding:
 
 
 def _workers() -> Finding:
-    """Check the wall of a worker, which parses untrusted data outside guests."""
+    """Check how a worker is confined, which parses untrusted data outside guests."""
     command = boot_command(sys.executable, "sandbox.worker_wall")
     done = subprocess.run(command, capture_output=True, check=False, env={}, timeout=_WORKER_SECONDS)
     if done.returncode != 0:

@@ -1,4 +1,4 @@
-"""The wall of a worker process: the rights that it gives up before it reads untrusted data.
+"""The confinement of a worker process: the rights that it gives up before it reads untrusted data.
 
 A worker parses data of models, clients, traces and files with code that may have bugs. It has opened the files of its
 job already. From then on, the kernel lets it read only Python, its packages and this package, and write only to the
@@ -69,7 +69,7 @@ def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
 
 
 def main() -> None:
-    """Build the wall in this process, and print what this system lacks as JSON: a check for `coc doctor`."""
+    """Confine this process, and print what this system lacks as JSON: a check for `coc doctor`."""
     import json
 
     print(json.dumps(confine_worker()))
