@@ -1,7 +1,8 @@
-"""The inside of a process for one job: it confines itself, reads a JSON job from stdin, and writes a JSON result to stdout.
+"""The inside of a process for one job: it confines itself, and turns a JSON job on stdin into a JSON result on stdout.
 
 The first line of the input is from the parent alone: the limits, and the files to open. Everything after it is
-untrusted, and is read only when the process has no rights left. `isolated` is the parent's side. Standard library only, for start-up time.
+untrusted, and is read only when the process has no rights left. `isolated` is the parent's side. Standard library
+only, for start-up time.
 """
 
 from __future__ import annotations
