@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, has_tier
 from guest_servers import guest_server
 from processes import children, command_of
 from worker_attacks import ALWAYS_REFUSED, ATTACKS
@@ -27,7 +27,7 @@ from worker_attacks import ALWAYS_REFUSED, ATTACKS
 from chainofcode import run
 from chainofcode.emulator.types import Misfit
 from chainofcode.engine import RunOptions
-from chainofcode.errors import ChainOfCodeError, InputError
+from chainofcode.errors import ChainOfCodeError, InputError, SandboxError
 from chainofcode.methods import answer_type_of, files_of, sql
 from chainofcode.program import Program
 from chainofcode.sandbox import Jail
@@ -441,7 +441,30 @@ def test_a_query_ends_when_its_question_is_cancelled(shop: Path, jail: Jail) -> 
     assert time.monotonic() - before < sql.MAX_SECONDS / 2  # `asyncio.run` waits for the thread
 
 
+@pytest.mark.parametrize("tier", ["A", "A-", "B"])
+def test_databases_are_queried_in_every_tier_with_files(tier: str, shop: Path) -> None:
+    """DuckDB reads the limits of its control group when it starts, and aborts if their files exist but stay closed."""
+    from chainofcode.methods.queries import asql
+
+    duckdb = pytest.importorskip("duckdb")
+    other = shop.with_suffix(".duckdb")
+    with duckdb.connect(str(other)) as connection:
+        connection.execute("CREATE TABLE items AS SELECT 'cup' AS name")
+    query = "SELECT name FROM items LIMIT 1"
+    with Jail(tier) as jail:
+        for path in (shop, other):
+            assert sql.Query(path, jail).read(query) == [{"name": "cup"}]
+            assert asyncio.run(asql(query, None, database=path, sandbox=jail)).rows == [{"name": "cup"}]
+
+
+def test_no_database_is_read_where_files_cannot_be_granted(shop: Path) -> None:
+    with Jail("C") as jail, pytest.raises(SandboxError, match="granting files needs tier A or B"):
+        sql.Query(shop, jail)
+
+
 def test_a_remote_sandbox_reads_the_database(shop: Path) -> None:
+    if not has_tier("A"):
+        pytest.skip("files for a remote guest need tier A on the server")
     with guest_server() as server:
         query = sql.Query(shop, RemoteSandbox(server.url, server.token))
         assert query.read("SELECT name FROM items LIMIT 1") == [{"name": "cup"}]
