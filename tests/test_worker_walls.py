@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 import json
 import os
 import random
@@ -249,7 +250,8 @@ def serving(tmp_path: Path) -> Iterator[int]:
     process = subprocess.Popen([*command, *arguments], env=variables, stderr=subprocess.PIPE, text=True, cwd="/")
     try:
         assert process.stderr is not None
-        assert "http" in process.stderr.readline() + process.stderr.readline()
+        lines = list(itertools.takewhile(lambda line: "http://" not in line, process.stderr))
+        assert process.poll() is None, "".join(lines)
         yield process.pid
     finally:
         process.terminate()

@@ -53,6 +53,7 @@ def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
     from . import kernel, seccomp
 
     missing: dict[str, str] = {}
+    is_alone = len(os.listdir("/proc/self/task")) == 1  # Landlock confines only the thread that calls it
     paths = [path for path in dict.fromkeys((*_python_paths(), *readable)) if os.path.exists(path)]
     kept = _leave_root(paths, missing) if os.geteuid() == 0 else 0
     kernel.drop_capabilities(but=kept)
@@ -62,7 +63,7 @@ def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
     if kept and not has_landlock:
         kernel.drop_capabilities()
     if seccomp.is_supported():
-        _restrict_calls(seccomp.assemble(os.getpid(), paths=has_landlock, changes=False), missing)
+        _restrict_calls(seccomp.assemble(os.getpid(), paths=has_landlock and is_alone, changes=False), missing)
     else:
         missing["seccomp"] = f"no list of system calls for {kernel.MACHINE} processors"
     return missing
@@ -149,7 +150,7 @@ def _restrict_calls(code: bytes, missing: dict[str, str]) -> None:
     from . import kernel
 
     try:
-        kernel.install_filter(code)
+        kernel.install_filter_everywhere(code)
     except OSError as error:
         missing["seccomp"] = str(error.strerror)
 
