@@ -113,6 +113,27 @@ def test_the_attacks_work_in_a_worker_that_is_not_confined(user: str, key: Path)
     assert [name for name, how in found.items() if how != "done"] == list(ALWAYS_REFUSED)
 
 
+COST = """
+import sys, time
+from chainofcode import boot
+boot._declare_packages()
+import json, os, subprocess
+started = time.process_time()
+from chainofcode.sandbox import worker_wall
+worker_wall.confine_worker()
+print(time.process_time() - started)
+"""
+
+
+def test_confinement_takes_milliseconds() -> None:
+    """With its imports; the fastest of five counts, because the machine may be busy."""
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", COST], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    assert min(seconds) < 0.02
+
+
 # --- the workers of the package -----------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from ..sandbox.frames import Ended
 from ..sandbox.packages import is_installed
 from ..values.codec import ValueFormatError, decode
 from .file_inspection import fenced, file_name, listed
-from .isolated import arun_isolated
+from .isolated import in_thread, run_isolated
 
 _SHOWN_TABLES, _SHOWN_ROWS, _SHOWN_CHARS, _SHOWN_NAME_CHARS = 20, 3, 600, 60
 _ATTEMPTS = 3
@@ -168,5 +168,5 @@ def _table(name: str, columns: list[list[str]], count: int, rows: list[str]) -> 
 
 
 async def _in_worker(job: dict[str, Any], seconds: float, memory: int) -> dict[str, Any]:
-    found = await arun_isolated("methods.querying", job, seconds=seconds, memory=memory)
+    found = await in_thread(run_isolated, "methods.querying", job, seconds=seconds, memory=memory)
     return found if "error" in found else dict(decode(found["found"]))
