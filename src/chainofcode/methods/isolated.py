@@ -211,4 +211,4 @@ def environment(variables: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _command(module: str) -> list[str]:
-    return [sys.executable, "-P", "-X", "utf8", boot.__file__, module]
+    return [sys.executable, "-s", "-P", "-X", "utf8", boot.__file__, module]

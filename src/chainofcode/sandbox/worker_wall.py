@@ -151,8 +151,11 @@ def _restrict_calls(code: bytes, missing: dict[str, str]) -> None:
 
     try:
         kernel.install_filter_everywhere(code)
-    except OSError as error:
-        missing["seccomp"] = str(error.strerror)
+    except OSError:
+        try:
+            kernel.install_filter(code)  # an older call, for this thread
+        except OSError as error:
+            missing["seccomp"] = str(error.strerror)
 
 
 def hide_from_others() -> None:
