@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from conftest import ROOT, has_tier
 from guest_servers import guest_server
@@ -223,6 +224,18 @@ def test_an_audit_that_starts_guests_has_no_network(audit: str, tmp_path: Path) 
     pytest.importorskip("starlette")
     rights = rights_of("chainofcode.server.auditor", lambda: audited(audit)(tmp_path))
     assert (rights.get("NoNewPrivs"), rights.get("Seccomp")) == ("1", "2"), rights
+    assert not int(rights["CapEff"], 16) & 1 << 19  # SYS_PTRACE
+
+
+@pytest.mark.parametrize("tier", ["A", "A-", "B", "C"])
+def test_a_confined_audit_builds_every_tier(tier: str) -> None:
+    """Also for programs whose guests need a zygote that is started later."""
+    pytest.importorskip("starlette")
+    for language, program in (("python", "answer = 6 * 7"), ("sql", "SELECT 42 AS n")):
+        trace = run(program, language=language).trace
+        job = {"audit": "verify", "text": "\n".join(trace.lines()), "limits": {}, "scratch": False}
+        found = msgspec.json.decode(asyncio.run(Workers(["ann"], 0, sandbox=tier).audited("ann", job)))
+        assert found["replays"], found
 
 
 REFUSED_TO_HOSTS = """
@@ -253,6 +266,27 @@ def test_a_confined_host_reaches_nothing(is_confined: bool, tmp_path: Path) -> N
         script = REFUSED_TO_HOSTS.format(port=server.getsockname()[1], place=tmp_path, before=before)
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.split() == (["EPERM"] * 5 if is_confined else ["done"] * 5), done.stderr
+
+
+HIDDEN = """
+import os, subprocess, sys
+from chainofcode.sandbox.worker_wall import hide_from_others
+{hide}
+child = "{confine}; import os; print(b'sk-in-the' in open(f'/proc/{{os.getppid()}}/environ', 'rb').read())"
+variables = {{"PYTHONPATH": os.pathsep.join(sys.path)}}
+done = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, env=variables)
+print(done.stdout, done.stderr[-200:])
+"""
+
+
+@pytest.mark.parametrize("is_protected", [True, False])
+def test_a_confined_host_cannot_read_the_keys_of_its_parent(is_protected: bool) -> None:
+    """If both are of an ordinary user. Root, which builds the tiers, may read all processes."""
+    command, variables = ordinary()
+    confine = "from chainofcode.sandbox.worker_wall import confine_host; confine_host()" if is_protected else "pass"
+    script = HIDDEN.format(hide="hide_from_others()" if is_protected else "", confine=confine)
+    done = subprocess.run([*command, "-c", script], capture_output=True, text=True, check=True, env=variables, cwd="/")
+    assert ("PermissionError" if is_protected else "True") in done.stdout, done
 
 
 # --- processes that hold keys -------------------------------------------------------------------------------------

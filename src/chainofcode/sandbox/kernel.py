@@ -185,6 +185,17 @@ def drop_capabilities(but: int = 0) -> None:
         _set_capabilities(but)
 
 
+def keep_capabilities(which: int) -> None:
+    """Drop all other capabilities irrevocably. Programs that this process executes can have those that it keeps."""
+    for number in range(64):
+        if not which >> number & 1:
+            try:
+                _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, number)
+            except OSError:  # after the last capability, or no right to shrink the set
+                break
+    _set_capabilities(which & capabilities())
+
+
 def _set_capabilities(which: int) -> None:
     header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
     low, high = which & 0xFFFFFFFF, which >> 32

@@ -35,6 +35,9 @@ _REFUSED = {
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "perf_event_open": (298, 241),
     "userfaultfd": (323, 282), "io_uring_setup": (425, 425), "init_module": (175, 105), "finit_module": (313, 273),
 }  # fmt: skip
+# The capabilities with which root builds the tiers: CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER, FSETID, KILL, SETGID,
+# SETUID, SETPCAP, SYS_CHROOT, SYS_ADMIN, SYS_NICE, SYS_RESOURCE, SETFCAP.
+_TO_BUILD_TIERS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 18, 21, 23, 24, 31)
 _SOCKET, _AF_UNIX = (41, 198), 1
 _AUDIT_ARCHITECTURES, _X32 = (0xC000003E, 0xC00000B7), 0x3FFFFFFF
 _LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _RETURN = 0x20, 0x15, 0x25, 0x06
@@ -174,13 +177,15 @@ def confine_host() -> dict[str, str]:
     """Give up what a process does not need that starts guests itself. Return what this system lacks, and why.
 
     It keeps its user and its files, which a zygote inherits and needs to build the tiers. It cannot open a connection,
-    inspect other processes, gain privileges, or be inspected.
+    inspect other processes, gain privileges, or be inspected. Not covered: root keeps the capability SYS_ADMIN, with
+    which recent kernels let it read other processes.
     """
     if sys.platform != "linux":
         return {"seccomp": "needs Linux"}
     from . import kernel, seccomp
 
     missing: dict[str, str] = {}
+    kernel.keep_capabilities(sum(1 << number for number in _TO_BUILD_TIERS))
     kernel.set_dumpable(False)
     kernel.set_no_new_privileges()
     if seccomp.is_supported():
