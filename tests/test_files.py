@@ -423,7 +423,7 @@ def test_inspection_takes_linear_time(tmp_path: Path, name: str) -> None:
     def inspection_of(size: int) -> Callable[[], object]:
         path.write_text(HOSTILE_FILES[name](size))
         job = {"path": str(path), "kind": files._kind(str(path)), "seconds": 60}
-        return lambda: file_inspection._inspected(job)
+        return lambda: file_inspection._inspected({**job, "files": {str(path): os.open(path, os.O_RDONLY)}})
 
     assert_linear(inspection_of, 1_000_000)
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from processes import descendants
+from processes import children, descendants, variables_of
 
 from chainofcode.errors import LMError
 from chainofcode.lm import Message
@@ -226,6 +228,32 @@ def test_missing_and_invalid_model_files(tmp_path: Path) -> None:
     (tmp_path / "bad.gguf").write_text("this is no model")
     with pytest.raises(LMError, match=r"cannot start local:\S+bad\.gguf: "):
         ask(LocalLM(str(tmp_path / "bad.gguf")), "hello")
+
+
+def test_the_model_process_gets_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    for name in ("OPENAI_API_KEY", "COC_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"):
+        monkeypatch.setenv(name, "sk-secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "bad.gguf").write_text("this is no model")
+    seen: set[str] = set()
+
+    def look() -> None:
+        while asking.is_alive():
+            for pid in children(os.getpid(), "llama.py"):
+                with contextlib.suppress(OSError):
+                    seen.update(variables_of(pid))
+
+    def fail() -> None:
+        with pytest.raises(LMError, match="cannot start"):
+            ask(LocalLM(str(tmp_path / "bad.gguf")), "hello")
+
+    asking = threading.Thread(target=fail)
+    asking.start()
+    look()
+    asking.join()
+    assert {"PATH", "OMP_NUM_THREADS"} <= seen
+    assert not [name for name in seen if "KEY" in name or "TOKEN" in name]
 
 
 def test_missing_package_names_the_extra_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -261,7 +261,7 @@ def test_programs_are_parsed_outside_the_event_loop() -> None:
     on_main_thread: list[bool] = []
 
     def audit(event: str, given: Any) -> None:
-        if event == "subprocess.Popen" and given[1][-1] == "languages.guest.parsing":
+        if event == "subprocess.Popen" and given[1][-1] == "sandbox.parser_process":
             on_main_thread.append(threading.current_thread() is threading.main_thread())
 
     sys.addaudithook(audit)

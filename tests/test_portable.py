@@ -96,6 +96,30 @@ def test_portable_modules_can_be_imported(platform: str) -> None:
     assert platform == "darwin" or set(failed) >= set(LINUX)
 
 
+QUERYING = """
+import sqlite3, sys
+from chainofcode.emulator.types import Misfit
+from chainofcode.methods.sql import Query
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+connection.commit()
+connection.close()
+query = Query(sys.argv[1])
+assert "CREATE TABLE t" in query.words
+print(query.read("SELECT a, upper('x') AS b FROM t"))
+try:
+    query.read("SELECT fts3_tokenizer('simple')")
+except Misfit as misfit:
+    print("not authorized" in str(misfit))
+"""
+
+
+def test_a_database_is_queried_without_the_sandbox(platform: str, tmp_path: Path) -> None:
+    """In a worker process, which has limits and the settings of SQLite, but keeps the rights of the user."""
+    done = python(platform, "-c", QUERYING, str(tmp_path / "a.db"))
+    assert done.stdout.split("\n") == ["[{'a': 1, 'b': 'X'}]", "True", ""], done.stderr
+
+
 def test_commands_on_traces_and_results(platform: str, tmp_path: Path) -> None:
     trace, replies, results = tmp_path / "t.jsonl", tmp_path / "replies.jsonl", tmp_path / "results"
     run("x = f('a')\nprint('note')\nanswer = x + 1", {"f('a')": 1}).trace.write(trace)

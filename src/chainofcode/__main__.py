@@ -11,7 +11,9 @@ def script() -> None:
 
         leave_when_interrupted()
         from .cli import main
+        from .sandbox.worker_wall import hide_from_others
 
+        hide_from_others()  # the environment may contain keys
         code = main()
         leave_when_interrupted()
     except KeyboardInterrupt:  # before the first import has finished, or a second one while the first is reported

@@ -11,6 +11,8 @@ import types
 _PACKAGES = (
     "",
     "languages",
+    "languages.database",
+    "languages.database.guest",
     "languages.guest",
     "languages.javascript",
     "languages.javascript.guest",

@@ -54,22 +54,20 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     def parse(cls, reply: str, language: Language = PYTHON) -> Program:
         """Parse the program in a model's reply. Raises ProgramError if there is none.
 
-        A separate process does the parsing, because deeply nested source can crash CPython's parser.
+        A separate process does the parsing, because deeply nested source can crash CPython's parser. It has no rights
+        (`sandbox/worker_wall.py`).
         """
         try:
             check_readable(reply)
         except NotAProgram as error:
             raise ProgramError(str(error)) from None
-        start = msgspec.json.encode(
-            {
-                "language": language.name,
-                "source": reply,
-                "is_reply": True,
-                "package_names": language.packages,
-                "package_paths": language.package_paths(),
-            }
-        )
-        command = boot_command(sys.executable, "languages.guest.parsing")
+        needs = {
+            "language": language.name,
+            "package_names": language.packages,
+            "package_paths": language.package_paths(),
+        }
+        start = b"\n".join(map(msgspec.json.encode, (needs, {"source": reply, "is_reply": True})))
+        command = boot_command(sys.executable, "sandbox.parser_process")
         try:
             child = subprocess.run(
                 command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env=environment()

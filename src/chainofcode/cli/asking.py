@@ -92,10 +92,11 @@ def opened_asker(
 ) -> Iterator[Asker]:
     """Open the models, sandbox and files that the options name. `wait_for` runs a coroutine."""
     options = dataclasses.replace(read_options(given), language=read_language(given), asked=asked_options(given))
-    ways = Ways(**read_method(given), answer_type=read_answer_type(given))
+    ways = Ways(**read_method(given))
     live = LiveDisplay(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
     options = dataclasses.replace(options, tools=toolbox_of(tools, given, live.paused))
     with live, chosen_sandbox(given, spares=0) as sandbox:
+        ways["answer_type"] = read_answer_type(given, sandbox)
         ways["files"] = wait_for(asked_files(given, options, sandbox))  # before a model is loaded
         with chosen_cache(given) as cache, chosen_models(given, live.progress, live.watch) as (lm, emulator):
             ways |= Ways(emulator=emulator, cache=chosen_layer(given, cache, live.paused))

@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..languages import PYTHON, SQL, Language, language_named
 from ..methods import METHODS, AnswerType, Ways, answer_type_of, compose
 from ..methods.queries import are_large_tables, needs_sql
+from ..sandbox import Sandbox
 from .parser import check_range, option_group
 from .terminal import note, read_text
 
@@ -129,5 +130,5 @@ def add_answer_type(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_answer_type(given: argparse.Namespace) -> AnswerType | None:
-    return answer_type_of(given.type, given.database)
+def read_answer_type(given: argparse.Namespace, sandbox: Sandbox) -> AnswerType | None:
+    return answer_type_of(given.type, given.database, sandbox)

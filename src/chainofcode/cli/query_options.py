@@ -27,13 +27,15 @@ def add_database(parser: argparse.ArgumentParser) -> None:
 
 async def asked_files(given: argparse.Namespace, options: RunOptions, sandbox: Sandbox) -> Files:
     """Return the files of --file for a question: tables for SQL, variables for other languages."""
-    return await (tables_of(given.file) if options.language is SQL else files_of(given.file, options, sandbox))
+    if options.language is SQL:
+        return await tables_of(given.file, sandbox=sandbox)
+    return await files_of(given.file, options, sandbox)
 
 
 def with_files(given: argparse.Namespace, options: RunOptions, language: Language, sandbox: Sandbox) -> RunOptions:
     """Return the options with the files of --file: tables for SQL, variables for other languages."""
     if language is SQL:
-        tables = asyncio.run(tables_of(given.file, database=given.database, engine=given.engine))
+        tables = asyncio.run(tables_of(given.file, database=given.database, engine=given.engine, sandbox=sandbox))
         return query_options(options, tables)
     if given.database or given.engine != "auto":
         raise InputError("--database and --engine are for SQL: a query in a .sql file, or coc sql")

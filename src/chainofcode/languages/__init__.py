@@ -70,6 +70,10 @@ JAVASCRIPT = Language(
 )
 SQL = Language(name="sql", title="SQL", actor="sql", suffixes=(".sql",), extra="duckdb", locks_files=True)
 LANGUAGES = {language.name: language for language in (PYTHON, JAVASCRIPT, SQL)}
+# Not a language of programs: its guest inspects and queries databases for the host.
+DATABASE = Language(name="database", title="database", actor="sql", extra="duckdb", locks_files=True)
+_GUESTS = {**LANGUAGES, DATABASE.name: DATABASE}
+LOCKING = frozenset(name for name, language in _GUESTS.items() if language.locks_files)
 
 
 def language_named(name: str) -> Language:
@@ -77,6 +81,11 @@ def language_named(name: str) -> Language:
     if name not in LANGUAGES:
         raise InputError(f"unknown language {name!r} (expected one of: {', '.join(LANGUAGES)})")
     return LANGUAGES[name]
+
+
+def guest_language_named(name: str) -> Language:
+    """Return what a guest with this name runs, which may be no language of programs. Raises InputError."""
+    return _GUESTS[name] if name in _GUESTS else language_named(name)
 
 
 def language_of_file(path: PurePath) -> Language:

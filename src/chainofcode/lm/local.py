@@ -12,6 +12,7 @@ import http.client
 import importlib.util
 import json
 import os
+import re
 import secrets
 import select
 import socket
@@ -47,6 +48,12 @@ _CONNECT_SECONDS = 30
 _HANG_UP_SECONDS = 0.05
 _CHUNK_BYTES = 65_536
 _PROCESS = Path(__file__).parent / "llama.py"
+# The variables that llama.cpp and its libraries read. It is C++ that reads prompts: it gets no keys of other models.
+_PASSED_ON = re.compile(
+    r"PATH|HOME|USERPROFILE|LOCALAPPDATA|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG|LC_\w+|PYTHON\w+|VIRTUAL_ENV|LD_\w+|DYLD_\w+"
+    r"|(CUDA|NVIDIA|HIP|HSA|ROCR|ROCM|AMD|SYCL|ONEAPI|ZE|VK|MESA|GGML|LLAMA|OMP|GOMP|KMP|MKL|OPENBLAS|MALLOC)_\w+",
+    re.I,
+)
 
 
 _ROWS = {"qwen2.5-coder-1.5b": 4}  # calls in a prompt, as measured by bench/rows.py
@@ -275,12 +282,13 @@ class _LlamaServer:
 
     def __init__(self, path: Path, threads: int, name: str) -> None:
         self._key = secrets.token_hex(16)
+        variables = {name: value for name, value in os.environ.items() if _PASSED_ON.fullmatch(name)}
         self._process = subprocess.Popen(
             [sys.executable, "-s", "-P", str(_PROCESS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": module_path()},
+            env={**variables, "PYTHONPATH": module_path()},
             start_new_session=True,  # Ctrl-C is for the host, which closes its input
         )
         directory = _prefix_directory()

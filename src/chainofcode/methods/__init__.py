@@ -146,7 +146,7 @@ async def ask(
     """
     started = time.monotonic()
     whole = typed(compose(method) if isinstance(method, str) else method)
-    wanted = answer_type_of(answer_type, database)
+    wanted = answer_type_of(answer_type, database, sandbox)
     chosen = RunOptions.of(options, given, question)
     found = await files_of(files, chosen, sandbox)
     chosen = found.granted(chosen)
@@ -211,7 +211,7 @@ class AskKeywords(Ways, RunKeywords, total=False):
 
 async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
     """Answer a question and return the result with its trace; the options are those of `ask`."""
-    wanted = answer_type_of(given.get("answer_type"), given.pop("database", None))
+    wanted = answer_type_of(given.get("answer_type"), given.pop("database", None), given.get("sandbox", "auto"))
     given["answer_type"] = wanted
     result = Result.of([event async for event in ask(question, lm, **given)])
     if wanted is None or not result.is_answered:

@@ -18,6 +18,7 @@ from ..emulator.replies import data_in, unfenced
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of, kind_of_labels
 from ..errors import InputError
 from ..reasons import Reason
+from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
 from ..trace import Answer
 from ..values.codec import Opaque, ValueFormatError, brief, decode, encode
@@ -46,17 +47,19 @@ class AnswerType:
     is_text: bool = False  # may have many lines: a block in a reply, and allowed as a literal in a program
 
 
-def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType | None:
+def answer_type_of(
+    given: Any, database: str | Path | None = None, sandbox: Sandbox | str = "auto"
+) -> AnswerType | None:
     """Return an answer type from its text, a Python type, a dataclass, a Struct, a Pydantic model or a JSON schema.
 
-    Raises InputError for an unknown type, and if a package is missing.
+    A guest of `sandbox` reads the database. Raises InputError for an unknown type, and if a package is missing.
     """
     if database is not None and given != "sql":
         raise InputError("a database requires the answer type sql")
     if given is None or isinstance(given, AnswerType):
         return given
     if isinstance(given, str):
-        return _by_text(given, database)
+        return _by_text(given, database, sandbox)
     if isinstance(given, Mapping):
         return _by_schema("schema", given)
     if hasattr(given, "model_validate") and hasattr(given, "model_json_schema"):
@@ -64,7 +67,7 @@ def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType
     return _by_type(given)
 
 
-def _by_text(text: str, database: str | Path | None) -> AnswerType:
+def _by_text(text: str, database: str | Path | None, sandbox: Sandbox | str) -> AnswerType:
     match text:
         case "json":
             return AnswerType("json", "JSON", _json_in, is_text=True)
@@ -72,7 +75,7 @@ def _by_text(text: str, database: str | Path | None) -> AnswerType:
             _import("yaml", "the answer type yaml", "PyYAML", "yaml")
             return AnswerType("yaml", "YAML", _yaml_in, is_text=True)
         case "sql":
-            query = Query(database)
+            query = Query(database, sandbox)
             return AnswerType("sql", query.words, query.read, is_text=True)
     if text.startswith("choice:"):
         return _by_kind(text, kind_of_labels(_choices(text)))

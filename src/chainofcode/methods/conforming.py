@@ -5,6 +5,7 @@ The schema names its draft. Nothing is fetched.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
 import json
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from ..platforms import end_after
+from ..sandbox.worker_wall import can_import_later
 from .job_process import carry_out
 
 TYPE_CHECKING = False
@@ -30,6 +32,11 @@ class _UnusableSchema(Exception):
 
 def main() -> None:
     sys.setrecursionlimit(_DEPTH)
+    importlib.import_module("jsonschema")
+    importlib.import_module("referencing.jsonschema")
+    if not can_import_later():
+        with contextlib.suppress(ImportError):
+            importlib.import_module("idna.uts46data")
     carry_out(_conformed)
 
 

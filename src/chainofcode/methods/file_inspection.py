@@ -9,14 +9,13 @@ import csv
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
 from ..platforms import end_after
 from ..values.brief import brief
 from ..values.cells import Column
-from .job_process import carry_out
+from .job_process import carry_out, file_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -29,9 +28,6 @@ _SHOWN_NAME_CHARS = 60
 _SNIFFED_CHARS = 8192
 _CHUNK_CHARS = 1 << 20
 _SEPARATORS = ",;\t|"
-_SHOWN_TABLES = 20
-_MAX_DATABASE_CELL_BYTES = 1_000_000
-_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
 
 
 class _Words(NamedTuple):
@@ -83,12 +79,10 @@ def _inspected(job: dict[str, Any]) -> dict[str, Any]:
     """Return `words` that describe a file, and the `separator` of its rows; or why it is `unreadable`."""
     path, words_for = job["path"], _WORDS[job.get("language", "python")]
     try:
-        with end_after(job["seconds"], counts_cpu=True):
+        with end_after(job["seconds"], counts_cpu=True), _text_of(job) as file:
             if job["kind"] == "rows":
-                return _table(path, words_for)
-            if job["kind"] == "database":
-                return {"words": _database(path)}
-            words = {"json": _json, "lines": _lines, "text": _text}[job["kind"]](path, words_for)
+                return _table(path, file, words_for)
+            words = {"json": _json, "lines": _lines, "text": _text}[job["kind"]](path, file, words_for)
     except _Unreadable as error:
         return {"unreadable": str(error)}
     except OSError as error:
@@ -98,38 +92,36 @@ def _inspected(job: dict[str, Any]) -> dict[str, Any]:
     return {"words": words}
 
 
-def _opened(path: str) -> TextIO:
-    """Open a file as text, with the line ends that the guest will see."""
-    return open(path, newline="", encoding="utf-8-sig")
+def _text_of(job: dict[str, Any]) -> TextIO:
+    """Open the file as text, with the line ends that the guest will see."""
+    return open(file_of(job, job["path"]), newline="", encoding="utf-8-sig")
 
 
 # --- formats ------------------------------------------------------------------------------------------------------
 
 
-def _text(path: str, words: _Words) -> str:
-    with _opened(path) as file:
-        begins = file.read(_SHOWN_CHARS + 1)
-        size = len(begins)
-        while chunk := file.read(_CHUNK_CHARS):
-            size += len(chunk)
+def _text(path: str, file: TextIO, words: _Words) -> str:
+    begins = file.read(_SHOWN_CHARS + 1)
+    size = len(begins)
+    while chunk := file.read(_CHUNK_CHARS):
+        size += len(chunk)
     is_cut = size > _SHOWN_CHARS
     shown = f"It begins:\n{fenced(begins[:_SHOWN_CHARS] + '…')}" if is_cut else f"It is:\n{fenced(begins)}"
     return f"the text of {file_name(path)} ({words.text}), {size:,} characters. {shown}"
 
 
-def _table(path: str, words: _Words) -> dict[str, Any]:
+def _table(path: str, file: TextIO, words: _Words) -> dict[str, Any]:
     """Return the separator of a file of rows, and its columns and first rows in words."""
-    with _opened(path) as file:
-        separator = "\t" if not path.lower().endswith(".csv") else _sniffed(file.readline(_SNIFFED_CHARS))
-        file.seek(0)
-        reader = csv.reader(file, delimiter=separator)
-        try:
-            header = next(reader, [])
-            _check_header(path, header)
-            columns = [Column() for _ in header]
-            count, first = _counted(reader, columns)
-        except (csv.Error, _Ragged) as error:
-            raise _Unreadable(f"{path}, line {reader.line_num}: {error}") from None
+    separator = "\t" if not path.lower().endswith(".csv") else _sniffed(file.readline(_SNIFFED_CHARS))
+    file.seek(0)
+    reader = csv.reader(file, delimiter=separator)
+    try:
+        header = next(reader, [])
+        _check_header(path, header)
+        columns = [Column() for _ in header]
+        count, first = _counted(reader, columns)
+    except (csv.Error, _Ragged) as error:
+        raise _Unreadable(f"{path}, line {reader.line_num}: {error}") from None
     named = zip(header[:SHOWN_COLUMNS], columns, strict=False)
     typed = [f"{name[:_SHOWN_NAME_CHARS]!r}: {column.description(words.types)}" for name, column in named]
     more = [f"and {len(header) - SHOWN_COLUMNS} more keys"] if len(header) > SHOWN_COLUMNS else []
@@ -178,9 +170,8 @@ def _counted(rows: Iterator[list[str]], columns: list[Column]) -> tuple[int, lis
     return count, first
 
 
-def _json(path: str, words: _Words) -> str:
-    with _opened(path) as file:
-        data = file.read().encode()
+def _json(path: str, file: TextIO, words: _Words) -> str:
+    data = file.read().encode()
     try:
         shape = msgspec.json.decode(data, type=list[msgspec.Raw] | dict[str, msgspec.Raw] | str | float | bool | None)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -195,52 +186,21 @@ def _json(path: str, words: _Words) -> str:
     return f"{what}:\n{begins}"
 
 
-def _lines(path: str, words: _Words) -> str:
+def _lines(path: str, file: TextIO, words: _Words) -> str:
     first: list[str] = []
     count = 0
-    with _opened(path) as file:
-        for number, line in enumerate(file, 1):
-            if line.isspace():
-                continue
-            try:
-                msgspec.json.decode(line, type=msgspec.Raw)
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise _Unreadable(f"{path}, line {number}: not JSON: {error}") from None
-            count += 1
-            if len(first) < _SHOWN_ROWS:
-                first.append(line.strip()[:_SHOWN_CHARS])
+    for number, line in enumerate(file, 1):
+        if line.isspace():
+            continue
+        try:
+            msgspec.json.decode(line, type=msgspec.Raw)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise _Unreadable(f"{path}, line {number}: not JSON: {error}") from None
+        count += 1
+        if len(first) < _SHOWN_ROWS:
+            first.append(line.strip()[:_SHOWN_CHARS])
     shown = fenced("\n".join(first))
     return f"{words.items} of {count:,}, one for each line of {file_name(path)}. The first:\n{shown}"
-
-
-def _database(path: str) -> str:
-    """Describe the tables of an SQLite database: columns, number of rows, first rows."""
-    import sqlite3  # on use, for start-up time
-
-    try:
-        connection = sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_DATABASE_CELL_BYTES)
-        connection.set_progress_handler(lambda: 0, 100_000)  # so that the time limit can interrupt a query
-        names = [name for (name,) in connection.execute(_TABLES)]
-        tables = [_database_table(connection, name) for name in names[:_SHOWN_TABLES]]
-    except sqlite3.Error as error:
-        raise _Unreadable(f"cannot read {path}: {error}") from None
-    more = f"\nand {len(names) - _SHOWN_TABLES:,} more tables" if len(names) > _SHOWN_TABLES else ""
-    return (
-        f"an open sqlite3.Connection to {file_name(path)}, read-only: "
-        "use .execute(SELECT …).fetchall(), which returns tuples. "
-        f"Tables:\n{fenced(chr(10).join(tables) + more)}"
-    )
-
-
-def _database_table(connection: Any, name: str) -> str:
-    quoted = '"' + name.replace('"', '""') + '"'
-    columns = connection.execute(f"PRAGMA table_info({quoted})").fetchall()
-    ((count,),) = connection.execute(f"SELECT count(*) FROM {quoted}")  # noqa: S608 (quoted)
-    rows = connection.execute(f"SELECT * FROM {quoted} LIMIT {_SHOWN_ROWS}").fetchall()  # noqa: S608 (quoted)
-    typed = [f"{column[1][:_SHOWN_NAME_CHARS]} {column[2][:_SHOWN_NAME_CHARS]}".rstrip() for column in columns]
-    shown = [f"  {brief(row, _SHOWN_CHARS)}" for row in rows]
-    return "\n".join([f"{quoted[:200]} ({listed(typed, len(typed))}), {count:,} rows", *shown])
 
 
 # --- words --------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Input files: inspected before a model is asked, read inside the guest, shown to the model in a few lines.
 
 Tables are DataFrames if pandas is granted to a Python program, else CSV and TSV are lists of dicts (in JavaScript,
-arrays of objects). Text and JSON are inspected in a process with limits (`file_inspection`), tables for pandas in a
-guest: this process parses none of them.
+arrays of objects). Text and JSON are inspected in a process with limits (`file_inspection`), tables for pandas and
+databases in a guest: this process parses none of them.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..errors import InputError
 from ..languages import JAVASCRIPT, PYTHON, Language
 from ..sandbox import File, Sandbox
 from ..sandbox.packages import is_installed
+from .databases import description_of
 from .file_inspection import fenced, file_name, listed
 from .isolated import Worker, arun_isolated
 
@@ -107,7 +108,11 @@ async def files_of(
     for path in listed:
         name = _name(Path(path).stem, taken, language)
         taken.add(name)
-        read, words = await _described(name, path, kinds[path], worker, language)
+        if kinds[path] == "database":
+            words = await description_of(path, sandbox, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
+            read = _file(name, path, "database")
+        else:
+            read, words = await _described(name, path, kinds[path], worker, language)
         if read.kind == "rows" and "pandas" in packages:
             read = replace(read, kind="table")
         prelude.append(read)

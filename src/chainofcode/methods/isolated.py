@@ -1,7 +1,8 @@
-"""Runs work on untrusted data in a process with limits on time and memory: JSON in, JSON out.
+"""Runs work on untrusted data in a process with limits on time and memory, without rights: JSON in, JSON out.
 
 This is the parent's side; `job_process` is the child's. The child gets none of the parent's secrets: its environment
 has only the module path, and it inherits no descriptors. It starts with `boot.py` and imports only what the work needs.
+Before it reads the job, it gives up its rights (`sandbox/worker_wall.py`), except for the file that the job names.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from .. import boot, platforms
+from ..engine.blocking import blocking
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a module and a job
 
 
+def _json(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message).encode()
+
+
 class _Processes:
-    """The processes that a thread started: the thread cannot be cancelled, but its processes can be killed."""
+    """What a thread started: the thread cannot be cancelled, but its processes and tasks can be ended."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
+        self._tasks: dict[asyncio.Task[Any], asyncio.AbstractEventLoop] = {}
         self._is_cancelled = False
 
     @contextlib.contextmanager
@@ -56,18 +65,31 @@ class _Processes:
                 with self._lock:
                     self._running.discard(process)
 
+    async def awaited(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Await work in the event loop of this thread, unless there was a cancellation."""
+        task = asyncio.ensure_future(work)
+        with self._lock:
+            if self._is_cancelled:
+                task.cancel()
+            self._tasks[task] = asyncio.get_running_loop()
+        try:
+            return await task
+        finally:
+            with self._lock:
+                del self._tasks[task]
+
     def cancel(self) -> None:
         with self._lock:
             self._is_cancelled = True
             for process in self._running:
                 process.kill()
+            for task, loop in self._tasks.items():
+                loop.call_soon_threadsafe(task.cancel)
 
 
 Turn = Callable[[], contextlib.AbstractAsyncContextManager[object]]
 TURN: contextvars.ContextVar[Turn] = contextvars.ContextVar("turn", default=contextlib.nullcontext)
 _PROCESSES: contextvars.ContextVar[_Processes] = contextvars.ContextVar("processes")
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
@@ -87,9 +109,14 @@ async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.k
             raise
 
 
+def run_cancellable(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine to its end, from sync code; a cancellation of `in_thread` ends it."""
+    return blocking(_PROCESSES.get(_Processes()).awaited(work))
+
+
 def run_isolated(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
     """Run a job with `main` of a module. Returns its result, or `{"error": why}` if it exceeded a limit."""
-    message = _json({**job, "seconds": seconds, "memory": memory})
+    message = message_of(job, seconds=seconds, memory=memory)
     with _PROCESSES.get(_Processes()).started(_command(module)) as process:
         if process is None:
             return {"error": "it was cancelled"}
@@ -110,15 +137,32 @@ async def arun_isolated(
     *,
     seconds: float,
     memory: int,
-    write: Callable[[dict[str, Any]], bytes] | None = None,
+    write: Callable[[Mapping[str, Any]], bytes] | None = None,
 ) -> dict[str, Any]:
     """Like `run_isolated`, in an event loop: `seconds` are real time, and cancellation kills the process."""
-    message = (write or _json)({**job, "seconds": seconds, "memory": memory})
+    message = message_of(job, seconds=seconds, memory=memory, write=write or _json)
     code, output = await finished(await started(_command(module)), message, seconds)
     if code != 0:
         return {"error": why_ended(code, seconds)}
     result: dict[str, Any] = json.loads(output)
     return result
+
+
+def message_of(
+    job: Mapping[str, Any],
+    *,
+    seconds: float,
+    memory: int,
+    write: Callable[[Mapping[str, Any]], bytes] = _json,
+    starts_guests: bool = False,
+) -> bytes:
+    """Return the input of a process: what it needs to confine itself, on a line of its own, then the job.
+
+    The process can read one file, the `path` of the job.
+    """
+    reads = [job["path"]] if job.get("path") is not None else []
+    limits = {"seconds": seconds, "memory": memory, "reads": reads, "starts_guests": starts_guests}
+    return _json(limits) + b"\n" + write(job)
 
 
 async def started(command: list[str], variables: Sequence[str] = ()) -> asyncio.subprocess.Process:
@@ -167,8 +211,4 @@ def environment(variables: Sequence[str] = ()) -> dict[str, str]:
 
 
 def _command(module: str) -> list[str]:
-    return [sys.executable, "-P", "-X", "utf8", boot.__file__, module]
-
-
-def _json(message: dict[str, Any]) -> bytes:
-    return json.dumps(message).encode()
+    return [sys.executable, "-s", "-P", "-X", "utf8", boot.__file__, module]

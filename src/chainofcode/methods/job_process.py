@@ -1,40 +1,74 @@
-"""The inside of a process for one job: sets limits, reads a JSON job from stdin, writes a JSON result to stdout.
+"""The inside of a process for one job: it confines itself, and turns a JSON job on stdin into a JSON result on stdout.
 
-`isolated` is the parent's side. Standard library only, for start-up time.
+The first line of the input is from the parent alone: the limits, and the files to open. Everything after it is
+untrusted, and is read only when the process has no rights left. `isolated` is the parent's side. Standard library
+only, for start-up time.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
+import os
 import sys
 from collections.abc import Callable
 
 from ..platforms import limit_process
+from ..sandbox.worker_wall import confine_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
     from typing import Any
 
-_MAX_FILE_BYTES = 1024**2  # sorting stays in memory; SQLite writes a small index file next to some databases
+_MAX_FILE_BYTES = 1024**2  # SQLite writes a small index file next to some databases
 _MAX_RESULT_BYTES = 64 * 1024**2
+_CODECS = (
+    "utf-8-sig",
+    "ascii",
+    "latin-1",
+    "punycode",
+)  # imported in advance: without Landlock, nothing can be imported later
+_OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def carry_out(
     work: Callable[[dict[str, Any]], dict[str, Any]],
     *,
-    starts_guests: bool = False,
     write: Callable[[dict[str, Any]], str] = json.dumps,
+    confine: Callable[[dict[str, Any]], object] = lambda limits: confine_worker(),
 ) -> None:
     """Run the job on standard input; `write` turns the result into JSON. Use `end_after` for a stricter time limit.
 
-    With `starts_guests`, the limits are not inherited by child processes: guests have their own.
+    Files that the parent names are opened first, for `file_of`. Then `confine` gives up all rights. If the job starts
+    guests, they do not inherit the limits: they have their own.
     """
-    job = json.load(sys.stdin)
-    limit_process(job["seconds"], job["memory"], file_bytes=_MAX_FILE_BYTES, is_inherited=not starts_guests)
+    limits: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
+    is_inherited = not limits["starts_guests"]
+    limit_process(limits["seconds"], limits["memory"], file_bytes=_MAX_FILE_BYTES, is_inherited=is_inherited)
+    files = {path: _opened(path) for path in limits["reads"]}
+    for name in _CODECS:
+        codecs.lookup(name)
+    confine(limits)
     try:
-        text = write(work(job))
+        text = write(work({**json.load(sys.stdin.buffer), **limits, "files": files}))
         if len(text) > _MAX_RESULT_BYTES:
             text = json.dumps({"error": "its result is too large"})
     except MemoryError:
         text = json.dumps({"error": "it used too much memory"})
     sys.stdout.write(text)
+
+
+def file_of(job: dict[str, Any], path: str) -> int:
+    """Return the descriptor of a file of the job. Raises OSError if the file could not be opened."""
+    found: int | OSError = job["files"][path]
+    if isinstance(found, OSError):
+        raise found
+    os.lseek(found, 0, os.SEEK_SET)
+    return found
+
+
+def _opened(path: str) -> int | OSError:
+    try:
+        return os.open(path, _OPEN)
+    except OSError as error:
+        return error

@@ -9,7 +9,6 @@ them.
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import importlib
 import itertools
@@ -27,9 +26,10 @@ from ..languages import SQL
 from ..sandbox import File, Sandbox
 from ..sandbox.packages import is_installed
 from ..trace import Event
+from .databases import engine_of
 from .input_files import MAX_BYTES, Files, check_file, inspected, inspection_of
 from .isolated import Worker
-from .sql import Query, engine_of
+from .sql import schema_of
 
 EngineName = Literal["auto", "duckdb", "sqlite"]
 _UNLIMITED = 10**6
@@ -70,9 +70,13 @@ async def tables_of(
     *,
     database: str | os.PathLike[str] | None = None,
     engine: str = "auto",
+    sandbox: Sandbox | str = "auto",
     worker: Worker = inspected,
 ) -> Files:
-    """Inspect the files of a query. Raises InputError for a file or an engine that cannot be used."""
+    """Inspect the files of a query, a database in a guest of `sandbox`.
+
+    Raises InputError for a file or an engine that cannot be used.
+    """
     prelude: list[File] = []
     descriptions: list[str] = []
     listed = [os.fspath(path) for path in paths]
@@ -83,9 +87,8 @@ async def tables_of(
         listed.remove(databases[0])
         database = databases[0]
         check_file(database, MAX_BYTES)
-        descriptions.append(
-            f"the tables of {Path(database).name}:\n{(await asyncio.to_thread(Query, database)).schema}"
-        )
+        schema = await schema_of(Path(database), sandbox)
+        descriptions.append(f"the tables of {Path(database).name}:\n{schema}")
     chosen = _engine(engine, None if database is None else Path(database))
     taken: set[str] = set()
     for path in listed:
@@ -217,8 +220,8 @@ class QueryKeywords(RunKeywords, total=False):
 async def asql(query: str, emulator: Answering = None, **given: Unpack[QueryKeywords]) -> QueryResult:
     """Run a query over files; a model, a table of values or a function answers calls of undefined functions."""
     files, database = given.pop("files", ()), given.pop("database", None)
-    tables = await tables_of(files, database=database, engine=given.pop("engine", "auto"))
     sandbox, options = given.pop("sandbox", "auto"), given.pop("options", None)
+    tables = await tables_of(files, database=database, engine=given.pop("engine", "auto"), sandbox=sandbox)
     chosen = query_options(RunOptions.of(options, given), tables)
     return QueryResult.of([event async for event in execute_query(query, emulator, sandbox, chosen)])
 

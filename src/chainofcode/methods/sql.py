@@ -1,8 +1,8 @@
 """Answers that are SQL queries: one SELECT, checked by the database engine, and run if there is a database.
 
-The database is opened read-only. A query is one statement that can only read, and has no access to other files or
-extensions. A separate process (querying.py) limits the rows, their size, time and memory. Supports SQLite, and DuckDB
-if its package is installed.
+The database is opened read-only, in a guest (`databases`). A query is one statement that can only read, and has no
+access to other files or extensions. Its rows, their size, time and memory are limited. Supports SQLite, and DuckDB if
+its package is installed. Without a database, a worker process checks the syntax.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 from ..emulator.replies import unfenced
 from ..emulator.types import Misfit
 from ..errors import InputError
-from ..sandbox.packages import is_installed
-from ..values.codec import brief, decode
+from ..sandbox import Sandbox
+from ..values.codec import brief
+from .databases import engine_of, look_into
 from .file_inspection import fenced
-from .isolated import run_isolated
+from .isolated import run_cancellable, run_isolated
 
 MAX_ROWS = 1000
 MAX_SECONDS = 10.0
@@ -29,49 +30,51 @@ _START = re.compile(r"(?:\s|--[^\n]*\n|/\*(?>.*?\*/))*+(?:SELECT|WITH|VALUES)\b"
 
 
 class Query:
-    """An answer that is one SELECT: its text, or its rows in a database."""
+    """An answer that is one SELECT: its text, or its rows in a database, which guests of `sandbox` read."""
 
-    def __init__(self, database: str | Path | None) -> None:
+    def __init__(self, database: str | Path | None, sandbox: Sandbox | str = "auto") -> None:
         self._path = None if database is None else Path(database).absolute()
-        self._engine = "SQLite" if self._path is None else engine_of(self._path)
+        self._sandbox = sandbox
         self.words = "one SQL statement that only reads (SELECT or WITH), as text, in the syntax of SQLite"
-        self.schema = ""  # the tables of the database, as the model sees them
         if self._path is not None:
-            self.schema = self._tables()
+            engine, schema = engine_of(self._path), run_cancellable(schema_of(self._path, sandbox))
             self.words = (
-                f"one SQL statement that only reads (SELECT or WITH), as text, for this {self._engine} database. "
-                f"It is run for you; its rows, {MAX_ROWS:,} at most, are what is wanted:\n{self.schema}\n"
+                f"one SQL statement that only reads (SELECT or WITH), as text, for this {engine} database. "
+                f"It is run for you; its rows, {MAX_ROWS:,} at most, are what is wanted:\n{schema}\n"
             )
-
-    def _tables(self) -> str:
-        outcome = self._carry_out(None)
-        schema = outcome.get("schema", "")
-        if not schema:
-            raise InputError(
-                f"{self._path} has no tables" if "schema" in outcome else f"{self._path}: {outcome['error']}"
-            )
-        return fenced(schema if len(schema) <= _MAX_SCHEMA_CHARS else schema[:_MAX_SCHEMA_CHARS] + "\n…")
 
     def read(self, value: Any) -> Any:
         query = _one_statement(value)
-        outcome = self._carry_out(query)
-        if "rows" not in outcome:
+        if self._path is None:
+            job = {"path": None, "query": query}
+            outcome = run_isolated("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+            outcome.setdefault("rows", query)
+        else:
+            outcome = run_cancellable(_rows_of(self._path, query, self._sandbox))
+        if "error" in outcome:
             raise Misfit(f"{brief(query, 300)} fails: {outcome['error']}")
-        return query if self._path is None else decode(outcome["rows"])
+        return outcome["rows"]
 
-    def _carry_out(self, query: str | None) -> dict[str, Any]:
-        """Run a query, or list the tables (None), in a process with limits."""
-        job = {
-            "engine": self._engine,
-            "path": None if self._path is None else str(self._path),
-            "query": query,
-            "rows": MAX_ROWS,
-            "bytes": MAX_BYTES,
-        }
-        outcome = run_isolated("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
-        if "unreadable" in outcome:
-            raise InputError(f"cannot read the database {self._path}: {outcome['unreadable']}")
-        return outcome
+
+async def schema_of(path: Path, sandbox: Sandbox | str) -> str:
+    """Return the tables of a database as the model sees them. Raises InputError if there are none."""
+    request = {"wanted": "schema"}
+    outcome = await look_into(path, request, sandbox, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+    if "error" in outcome:
+        raise InputError(f"{path}: {outcome['error']}")
+    schema: str = outcome["schema"]
+    if not schema:
+        raise InputError(f"{path} has no tables")
+    return fenced(schema if len(schema) <= _MAX_SCHEMA_CHARS else schema[:_MAX_SCHEMA_CHARS] + "\n…")
+
+
+async def _rows_of(path: Path, query: str, sandbox: Sandbox | str) -> dict[str, Any]:
+    request = {"wanted": "rows", "query": query, "rows": MAX_ROWS, "bytes": MAX_BYTES}
+    outcome = await look_into(path, request, sandbox, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+    rows = outcome.get("rows")
+    if "error" not in outcome and not (isinstance(rows, list) and len(rows) <= MAX_ROWS):
+        return {"error": "its result is malformed"}
+    return outcome
 
 
 def _one_statement(value: Any) -> str:
@@ -88,19 +91,3 @@ def _one_statement(value: Any) -> str:
     if any(sqlite3.complete_statement(query[: place + 1]) for place in ends[:1000]):
         raise Misfit(f"{brief(query, 100)} is more than one statement")
     return query
-
-
-def engine_of(path: Path) -> str:
-    """Return which engine made a database file."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(16)
-    except OSError as error:
-        raise InputError(f"cannot read the database {path}: {error.strerror}") from None
-    if head.startswith(b"SQLite format 3\0"):
-        return "SQLite"
-    if head[8:12] != b"DUCK":
-        raise InputError(f"{path} is not a SQLite or DuckDB database")
-    if not is_installed("duckdb"):
-        raise InputError(f"{path} is a DuckDB database: pip install 'chainofcode[duckdb]' (or pip install duckdb)")
-    return "DuckDB"

@@ -23,7 +23,7 @@ from typing import Any
 
 from ..boot import boot_command
 from ..errors import SandboxError
-from ..languages import LANGUAGES, language_named
+from ..languages import LOCKING
 from .cgroups import GuestGroups
 from .job import Job
 from .packages import Grant, is_below
@@ -368,7 +368,7 @@ def _plan(tiers: tuple[str, ...], grant: Grant, spares: int, directory: int) -> 
     return {
         "tiers": tiers,
         "language": grant.language,
-        "locks": language_named(grant.language).locks_files if grant.language in LANGUAGES else False,
+        "locks": grant.language in LOCKING,
         "runtime": runtime,
         "hidden": _site_directories(),
         "granted": grant.shown,

@@ -27,6 +27,7 @@ import signal
 from collections.abc import Callable
 
 from . import kernel, seccomp
+from .own_limits import limit_files
 from .tiers import NAMESPACED, WORK
 
 KEPT = "/.kept"  # for files that packages write while they are imported; read-only afterwards
@@ -314,7 +315,8 @@ class Wall:
         look("rights")
         if self._rights is not None:
             scratch = {WORK: kernel.CHANGE_FILES} if scratch_bytes else {}
-            kernel.restrict_files({**self._rights, **scratch})
+            own = dict.fromkeys(limit_files() if self._locks and not self.has_namespaces else [], kernel.READ_FILE)
+            kernel.restrict_files({**self._rights, **own, **scratch})
         look("files")
         paths = self.tier != "C"
         kernel.install_filter(seccomp.assemble(os.getpid(), paths=paths, changes=scratch_bytes > 0, locks=self._locks))

@@ -24,12 +24,13 @@ _AT_FDCWD, _AT_RECURSIVE, _AT_EMPTY_PATH, _OPEN_TREE_CLONE, _MOVE_FROM_DESCRIPTO
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_CAPBSET_DROP = 1, 4, 8, 22, 24
 _PR_GET_DUMPABLE, _PR_GET_NO_NEW_PRIVS = 3, 39
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
-_SECCOMP_MODE_FILTER = 2
+_SECCOMP_MODE_FILTER, _SECCOMP_SET_MODE_FILTER, _SECCOMP_ALL_THREADS = 2, 1, 1
 _CAPABILITY_VERSION_3, _CAP_SYS_ADMIN = 0x20080522, 1 << 21
 CAP_READ_FILES = 1 << 2  # CAP_DAC_READ_SEARCH: read all files, regardless of their owner
 
 MACHINE = os.uname().machine
 _PIVOT_ROOT, _CAPGET, _CAPSET = {"x86_64": (155, 125, 126), "aarch64": (41, 90, 91)}.get(MACHINE, (-1, -1, -1))
+_SECCOMP = {"x86_64": 317, "aarch64": 277}.get(MACHINE, -1)
 _OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE = 428, 429, 436
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
 
@@ -184,6 +185,17 @@ def drop_capabilities(but: int = 0) -> None:
         _set_capabilities(but)
 
 
+def keep_capabilities(which: int) -> None:
+    """Drop all other capabilities irrevocably. Programs that this process executes can have those that it keeps."""
+    for number in range(64):
+        if not which >> number & 1:
+            try:
+                _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, number)
+            except OSError:  # after the last capability, or no right to shrink the set
+                break
+    _set_capabilities(which & capabilities())
+
+
 def _set_capabilities(which: int) -> None:
     header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
     low, high = which & 0xFFFFFFFF, which >> 32
@@ -195,6 +207,15 @@ def install_filter(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     _prctl("PR_SET_SECCOMP", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(header))
+
+
+def install_filter_everywhere(program: bytes) -> None:
+    """Install a seccomp filter for all threads of this process. They can gain no privileges afterwards."""
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    held_up_by = _syscall("seccomp", _SECCOMP, _SECCOMP_SET_MODE_FILTER, _SECCOMP_ALL_THREADS, ctypes.c_char_p(header))
+    if held_up_by:
+        raise OSError(0, f"seccomp: thread {held_up_by} has another filter")
 
 
 # --- Landlock -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..errors import ChainOfCodeError, InputError, SandboxError
-from ..languages import language_named
+from ..languages import guest_language_named
 from .handle import JailGuest, SandboxStatus
 from .job import Job, Limits
 from .packages import Grant
@@ -53,7 +53,7 @@ class GuestSettings(msgspec.Struct):
     def job(self) -> Job:
         return Job(
             "",
-            language=language_named(self.language),
+            language=guest_language_named(self.language),
             packages=self.packages,
             reads=self.reads,
             scratch=self.scratch,

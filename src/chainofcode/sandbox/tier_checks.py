@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
+import subprocess
+import sys
 
+from ..boot import boot_command
 from ..errors import SandboxError
 from . import kernel, seccomp
 from .cgroups import delegated
@@ -12,6 +17,7 @@ from .findings import Finding, TierFindings
 from .pool import Jail
 from .tiers import NAMESPACED, TIERS
 
+_WORKER_SECONDS = 30
 _IN_CONTAINER = "in docker or podman: --security-opt seccomp=unconfined, as root also --cap-add SYS_ADMIN"
 # Patterns of refusals, and their remedies.
 _REMEDIES = (
@@ -60,6 +66,7 @@ async def examine_tiers() -> TierFindings:
         _seccomp(tiers),
         Finding("rlimits", bool(best), "set, and verified by a test process" if best else ""),
         _cgroups(),
+        await asyncio.to_thread(_workers),
     ]
     user = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     return TierFindings(best, user, tiers, layers)
@@ -90,6 +97,17 @@ def _cgroups() -> Finding:
     if place is None:
         return Finding("cgroups", False, why, _remedy(why))
     return Finding("cgroups", True, f"{', '.join(controllers)}: a group for each guest")
+
+
+def _workers() -> Finding:
+    """Check how a worker is confined, which parses untrusted data outside guests."""
+    command = boot_command(sys.executable, "sandbox.worker_wall")
+    done = subprocess.run(command, capture_output=True, check=False, env={}, timeout=_WORKER_SECONDS)
+    if done.returncode != 0:
+        return Finding("workers", False, "a worker process could not give up its rights")
+    missing: dict[str, str] = json.loads(done.stdout)
+    why = "; ".join(f"without {layer} ({reason})" for layer, reason in missing.items())
+    return Finding("workers", not missing, why or "without rights, as they read untrusted data")
 
 
 def _landlock(missing: dict[str, str]) -> Finding:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..sandbox import CheckedSandbox, Jail
+from ..sandbox.worker_wall import hide_from_others
 from .access import Access
 from .access_tokens import TokenFile, TokenStore
 from .settings import ServerSettings
@@ -30,6 +31,7 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     directory and from that database.
     """
     settings.check(has_tokens=True)
+    hide_from_others()
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
     from .hosting import Listening, host
@@ -88,9 +90,9 @@ def serve_guests(settings: ServerSettings, tokens: TokenStore | None = None) -> 
 
     For clients that cannot run programs on their own machine: `RemoteSandbox`.
     """
+    hide_from_others()
     access = Access(settings, tokens or TokenFile(settings.data))
     settings.check(has_tokens=access.is_required)
-    from ..sandbox import Jail
     from .guest_server import GuestServer
 
     with (

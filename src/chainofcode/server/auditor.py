@@ -10,16 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from ..audit import afollow, averify, check_chain, recorded_options, verify_data, why_data
 from ..errors import ChainOfCodeError, InputError, SandboxError, TraceError
-from ..methods.job_process import carry_out
+from ..methods.job_process import carry_out, file_of
 from ..platforms import end_after
 from ..sandbox import Jail, Limits, Sandbox, open_sandbox
+from ..sandbox.worker_wall import confine_host, confine_worker
 from ..trace import Trace, as_json
 from .sharing import as_html
 
@@ -31,7 +32,20 @@ def main() -> None:
     with contextlib.closing(open_sandbox(sys.argv[1], spares=1)) as sandbox:
         with contextlib.suppress(SandboxError):
             asyncio.run(_prepared(sandbox))
-        carry_out(lambda job: _carried_out(job, sandbox), starts_guests=True, write=_json)
+        carry_out(
+            lambda job: _carried_out(job, sandbox),
+            write=_json,
+            confine=functools.partial(_confine, sandbox),
+        )
+
+
+def _confine(sandbox: Sandbox, limits: dict[str, Any]) -> None:
+    """Give up what the audit does not need. A process that starts guests keeps its user and files."""
+    if not limits["starts_guests"]:
+        sandbox.close()  # now: it could not wait for the guests later
+        confine_worker()
+    elif isinstance(sandbox, Jail):  # other sandboxes need a network
+        confine_host()
 
 
 async def _prepared(sandbox: Sandbox) -> None:
@@ -61,8 +75,10 @@ async def _audited(job: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
 
 
 def _lines(job: dict[str, Any]) -> list[bytes]:
-    data = job["text"].encode("utf-8", "replace") if "text" in job else Path(job["path"]).read_bytes()
-    return data.splitlines()
+    if "text" in job:
+        return list(job["text"].encode("utf-8", "replace").splitlines())
+    with open(file_of(job, job["path"]), "rb") as file:
+        return file.read().splitlines()
 
 
 def _trace(job: dict[str, Any], lines: list[bytes]) -> Trace:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ..errors import ChainOfCodeError, InputError
-from ..languages import language_named
+from ..languages import guest_language_named
 from ..languages.guest.link import MAX_FRAME_BYTES
 from ..sandbox import Jail, Job, Limits
 from ..sandbox.artifacts import is_name
@@ -90,7 +90,7 @@ class GuestRelay:
             raise InputError("this server allows no scratch directory; start it with 'coc serve --scratch'")
         return Job(
             source="",
-            language=language_named(order.language),
+            language=guest_language_named(order.language),
             packages=order.packages,
             scratch=order.scratch,
             is_shadow=order.is_shadow,

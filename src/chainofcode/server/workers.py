@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from ..errors import InputError
-from ..methods.input_files import INSPECTION_BYTES, INSPECTION_SECONDS
-from ..methods.isolated import TURN, Worker, arun_isolated, ended, finished, started, why_ended
+from ..methods.input_files import inspected
+from ..methods.isolated import TURN, Worker, arun_isolated, ended, finished, message_of, started, why_ended
 from ..sandbox.container import ENGINES
 from ..trace import as_json
 from .fair_share import FairSlots
@@ -80,10 +80,16 @@ class Workers:
         """The result of an audit as JSON; see `auditor` for jobs. Raises Refusal."""
         if self._slots.count_waiting(owner) >= _MAX_WAITING:
             raise Refusal(429, "busy", "too many audits are waiting", retry_seconds=5)
-        limits = {"seconds": AUDIT_SECONDS, "memory": self._audit_bytes}
+        message = message_of(
+            job,
+            seconds=AUDIT_SECONDS,
+            memory=self._audit_bytes,
+            write=as_json,
+            starts_guests=job["audit"] != "page",
+        )
         try:
             async with asyncio.timeout(AUDIT_SECONDS), self._slots.taken(owner):
-                found = await self._audit(as_json({**job, **limits}))
+                found = await self._audit(message)
         except TimeoutError:
             raise Refusal(503, "too_slow", f"the audit took over {AUDIT_SECONDS:g} seconds", retry_seconds=30) from None
         if found.refused:
@@ -126,7 +132,7 @@ class Workers:
 
     async def _inspected(self, owner: str, module: str, job: dict[str, Any]) -> dict[str, Any]:
         async with self._slots.taken(owner):
-            return await arun_isolated(module, job, seconds=INSPECTION_SECONDS, memory=INSPECTION_BYTES)
+            return await inspected(module, job)
 
 
 __all__ = ["AUDIT_SECONDS", "Workers"]

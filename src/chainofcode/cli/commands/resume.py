@@ -137,7 +137,7 @@ async def _continue(resumed: Resumed, tools: Toolbox, given: argparse.Namespace,
             run_events = execute(resumed.program, answering, sandbox=sandbox, options=options)
         else:
             lm, emulator = opened.enter_context(chosen_models(given))
-            ways = Ways(**{**read_method(given), "answer_type": read_answer_type(given)})
+            ways = Ways(**{**read_method(given), "answer_type": read_answer_type(given, sandbox)})
             ways |= Ways(emulator=emulator if emulator is not None else lm, cache=layer)
             options = dataclasses.replace(options, language=read_language(given))
             ways["files"] = await asked_files(given, options, sandbox)

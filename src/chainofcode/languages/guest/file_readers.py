@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 
 from ...values.cells import Column
+from .sqlite_files import open_sqlite
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -45,10 +46,7 @@ def _rows(path: str, separator: str) -> list[dict[str, Any]]:
 
 def _database(path: str, separator: str) -> Any:
     """Open an SQLite database. `immutable`: the program cannot create the files that locking needs."""
-    import sqlite3
-    from urllib.parse import quote
-
-    return sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
+    return open_sqlite(path)
 
 
 def _text(path: str, separator: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from urllib.parse import quote
 
+from ...guest.sqlite_files import allow_only_reading, distrust, functions, open_sqlite
 from ..compiler.tokens import SyntaxProblem, tokens
 from .engine import QueryError, quoted, to_text
 from .tables import TypedRows, read_table
@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 _MAX_CELL_BYTES = 10_000_000
 _MAX_ARGUMENTS = 100
-_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-_DENIED = frozenset(["load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"])
 _TYPES = {"int": "INTEGER", "float": "REAL", "bool": "BOOLEAN", "date": "TEXT", "timestamp": "TEXT", "text": "TEXT"}
 _NEAR = re.compile(r'near "(.+)": syntax error', re.S)
 _UNKNOWN = re.compile(
@@ -32,19 +30,17 @@ class SqliteEngine:
     """Runs queries in SQLite, on the loaded tables or the opened database only."""
 
     def __init__(self, memory_bytes: int, database: str | None = None) -> None:
-        address = ":memory:" if database is None else f"file:{quote(database)}?mode=ro&immutable=1"
+        self._defined: set[str] = set()
         try:
-            self._connection = sqlite3.connect(address, uri=database is not None, isolation_level=None)
-            self._connection.execute("PRAGMA temp_store = MEMORY")
+            self._connection = _open(database)
             self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.Error as error:
             raise QueryError(f"cannot read the database: {error}") from None
 
     def functions(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the names of all functions, and those of aggregate functions."""
-        rows = self._connection.execute("SELECT lower(name), type FROM pragma_function_list").fetchall()
-        names = frozenset(name for name, _ in rows)
-        return names, frozenset(name for name, kind in rows if kind in ("a", "w"))
+        rows = functions()
+        return frozenset(name for name, _ in rows), frozenset(name for name, kind in rows if kind in ("a", "w"))
 
     def load(self, name: str, path: str, kind: str, separator: str) -> None:
         """Load a file into a table."""
@@ -77,16 +73,12 @@ class SqliteEngine:
 
     def seal(self) -> None:
         """Restrict all later queries to reading what is open now."""
-        connection = self._connection
-        connection.execute("PRAGMA query_only = ON")
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
-        connection.set_authorizer(_authorized)
+        distrust(self._connection)
+        allow_only_reading(self._connection, cell_bytes=_MAX_CELL_BYTES, defined=self._defined)
 
     def define(self, name: str, function: Callable[..., Any], kind: str, *, is_bare: bool = False) -> None:
         """Register a function. SQLite needs neither the type of its values nor whether it takes arguments."""
+        self._defined.add(name.lower())
         self._connection.create_function(name, -1, function)
 
     def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:
@@ -149,7 +141,10 @@ class SqliteEngine:
         return False
 
 
-def _authorized(what: int, first: str | None, second: str | None, *_: object) -> int:
-    if what == sqlite3.SQLITE_FUNCTION and str(second).lower() in _DENIED:
-        return sqlite3.SQLITE_DENY
-    return sqlite3.SQLITE_OK if what in _READING else sqlite3.SQLITE_DENY
+def _open(database: str | None) -> sqlite3.Connection:
+    """Open a database, or an empty one in memory for the tables that `load` fills."""
+    if database is not None:
+        return open_sqlite(database, isolation_level=None)
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection

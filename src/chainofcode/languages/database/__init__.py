@@ -1,0 +1,1 @@
+"""The guest that inspects and queries a database for the host. It runs no program."""
