@@ -111,7 +111,7 @@ def test_failed_removal_is_retried(tmp_path: Path) -> None:
         id = finished_run(server)
     database = sqlite3.connect(tmp_path / "data" / "runs.sqlite", isolation_level=None)
     with contextlib.closing(database):
-        (record,) = database.execute("SELECT record FROM runs").fetchone()
+        (record,) = database.execute("SELECT record FROM records").fetchone()
         database.execute("UPDATE runs SET record = 'damaged'")
         with served(tmp_path, "--keep", SOON) as server:
             until(lambda: any(line["event"] == "removal failed" for line in server.log))

@@ -127,9 +127,11 @@ def test_search_for_rare_words_uses_the_index(tmp_path: Path) -> None:
 
     def fill(database: sqlite3.Connection) -> None:
         rows = (
-            (f"{number:024x}", "ann", "done", b"{}", " ".join(dice.choices(words, k=12))) for number in range(20_000)
+            (f"{number:024x}", "ann", "done", "coc", 0.0, b"{}", " ".join(dice.choices(words, k=12)))
+            for number in range(20_000)
         )
-        database.executemany("INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)", rows)
+        columns = "id, owner, state, method, created, summary, words"
+        database.executemany(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     async def use(store: SQLiteStore) -> tuple[float, float]:
         await store._do(fill)

@@ -29,7 +29,7 @@ from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
+from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, RunSummary, State, Store
 from .telemetry import Telemetry
 from .trace_files import TraceReader
 from .workers import Workers
@@ -324,16 +324,25 @@ class Runs:
             raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
         return run
 
+    async def find_summary(self, id: str, owner: str) -> RunSummary:
+        """What is needed to follow a run, or to read its trace: its record may be large."""
+        newest = self._newest(id, owner)
+        run = RunSummary.of(newest) if newest is not None else await self._store.summary(id, owner)
+        if run is None:
+            raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
+        return run
+
     def _newest(self, id: str, owner: str) -> RunRecord | None:
         """A run that is newer than its record in the store."""
         run = self._active[id].run if id in self._active else self._unsaved.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(self, owner: str, limit: int, before: str | None, chosen: RunFilter = ANY_RUN) -> list[RunRecord]:
+    async def listed(self, owner: str, limit: int, before: str | None, chosen: RunFilter = ANY_RUN) -> list[RunSummary]:
         kept = await self._store.runs(owner, limit, before, chosen)
-        return [self._newest(run.id, owner) or run for run in kept]
+        newest = [self._newest(run.id, owner) for run in kept]
+        return [old if new is None else RunSummary.of(new) for old, new in zip(kept, newest, strict=True)]
 
-    async def remove(self, run: RunRecord) -> None:
+    async def remove(self, run: RunSummary) -> None:
         """Remove a finished run."""
         unsaved = self._unsaved.pop(run.id, None)  # else `flush` would write it again
         try:
@@ -352,7 +361,7 @@ class Runs:
             self._unsaved.pop(run.id, None)
 
     async def follow(
-        self, run: RunRecord, after: int = -1, *, is_live: bool = True
+        self, run: RunRecord | RunSummary, after: int = -1, *, is_live: bool = True
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end.
 
@@ -391,10 +400,12 @@ class Runs:
             state = active.run.state if active is not None else run.state
             yield [(number, "end", msgspec.json.encode({"state": state}))]
 
-    async def _stored_change(self, run: RunRecord, peers: Peers) -> tuple[asyncio.Event | None, RunRecord]:
-        """The next change of a run that another server may have (None if it is not active), and its record."""
+    async def _stored_change(
+        self, run: RunRecord | RunSummary, peers: Peers
+    ) -> tuple[asyncio.Event | None, RunRecord | RunSummary]:
+        """The next change of a run that another server may have (None if it is not active), and its state."""
         changed = peers.change_of(run.id)
-        stored = self._newest(run.id, run.owner) or await self._store.run(run.id, run.owner) or run
+        stored = self._newest(run.id, run.owner) or await self._store.summary(run.id, run.owner) or run
         await self._store.local_trace(run.id)
         return changed if stored.state in ("queued", "running") else None, stored
 
@@ -432,9 +443,9 @@ class Runs:
         await peers.queue.cancel(run.id)
         deadline = time.monotonic() + _CANCEL_SECONDS
         while True:
-            changed, run = await self._stored_change(run, peers)
+            changed, stored = await self._stored_change(run, peers)
             if changed is None or time.monotonic() > deadline:
-                return run
+                return msgspec.structs.replace(run, state=stored.state)
             await is_set_within(changed, 1.0)
 
     def keep_held(self, begun: Sequence[ActiveRun], held: Mapping[str, bool]) -> None:
