@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -26,8 +26,8 @@ from .resuming import AnswerRequest, Resuming
 from .run_kinds import ReplayRequest, ResumeRequest, RunRequest, decoded
 from .runs import Runs
 from .store import RunFilter, RunRecord, RunSummary, State
-from .streams import KEEP, EventStream, event, unless_gone
-from .trace_files import TraceReader
+from .streams import EventStream, event_parts, unless_gone
+from .trace_reader import Line, LongLine, TraceReader
 
 MAX_LISTED = 200
 _LISTED_CHARS, _SEARCHED_CHARS = 500, 2000
@@ -209,17 +209,29 @@ class Api:
 
 
 async def _lines_so_far(path: Path) -> AsyncGenerator[bytes, None]:
-    """The lines of a growing trace so far, in batches: a client that does not read costs no memory."""
+    """The lines of a growing trace so far, in pieces: a client that does not read costs no memory."""
     with contextlib.closing(TraceReader(path)) as reader:
-        while lines := reader.batch():
-            yield b"\n".join([*lines, b""])
-            await asyncio.sleep(0)
+        while lines := await reader.batch():
+            for piece in _pieces(lines):
+                yield piece
+                await asyncio.sleep(0)
+            yield b"\n"
+
+
+def _pieces(lines: Sequence[Line]) -> Iterator[bytes]:
+    """A batch of lines, without the end of the last one."""
+    if isinstance(lines[0], LongLine):
+        yield from lines[0].pieces()
+    else:
+        yield b"\n".join(line for line in lines if isinstance(line, bytes))
 
 
 async def _events(runs: Runs, run: RunSummary, after: int, *, is_live: bool) -> AsyncGenerator[bytes, None]:
     async with contextlib.aclosing(runs.follow(run, after, is_live=is_live)) as batches:
         async for batch in batches:
-            yield b"".join(KEEP if kind == "keep" else event(kind, data, number) for number, kind, data in batch)
+            async with contextlib.aclosing(event_parts(batch)) as parts:
+                async for part in parts:
+                    yield part
 
 
 def _filter(given: Mapping[str, str], words: tuple[str, ...]) -> RunFilter:

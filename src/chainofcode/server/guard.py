@@ -1,8 +1,8 @@
 """Checks before every request: host, origin, token, rate and size of the body.
 
 Covered: DNS rebinding (Host), requests from other pages (Origin, Sec-Fetch-Site), guessed tokens (looked up by their
-SHA-256, failures counted by address), scopes of tokens, large and slow bodies. Not covered: TLS and floods of
-connections, which a proxy must handle.
+SHA-256, failures counted by address), scopes of tokens, large and slow bodies, and clients that do not read their
+responses. Not covered: TLS and floods of connections, which a proxy must handle.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..trace import as_json
 from .access import ANYONE, Access, signed_in, unauthorized
 from .access_tokens import AccessToken
+from .outgoing import Outgoing
 from .quotas import RateLimiter
 from .refusal import Refusal
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, ServerSettings
@@ -61,6 +62,7 @@ class RequestGuard:
         self._app, self._settings, self._access = app, settings, access
         self._metrics, self._log, self._spans = telemetry.metrics, telemetry.log, telemetry.spans
         self._rates = RateLimiter(settings.per_minute)
+        self._outgoing = Outgoing(access.owners)
         self._held: collections.Counter[str] = collections.Counter()  # bytes of bodies in memory, by owner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,9 +109,15 @@ class RequestGuard:
         token = self._token(scope, headers) if is_known else ANYONE
         scope["owner"] = token.owner
         self._check_rate(f"token {scope['owner']}" if is_known else _address(scope))
-        with contextlib.closing(_BodyReceiver(scope, headers, receive, self._held)) as body:
-            async with self._access.admitted(token):
-                await self._app(scope, body, send)
+
+        async def refuse(refusal: Refusal) -> None:
+            await refused(refusal, scope["path"])(scope, receive, send)
+
+        async with contextlib.AsyncExitStack() as stack:
+            body = stack.enter_context(contextlib.closing(_BodyReceiver(scope, headers, receive, self._held)))
+            sender = stack.enter_context(self._outgoing.response(token.owner, send, refuse))
+            await stack.enter_async_context(self._access.admitted(token))
+            await self._app(scope, body, sender)
 
     # --- host, origin, token, rate ----------------------------------------------------------------------------
 

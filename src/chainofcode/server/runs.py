@@ -10,10 +10,10 @@ import contextlib
 import functools
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 import msgspec
 
-from ..audit import parted
 from ..engine import Result
 from ..errors import ChainOfCodeError, WorkerLostError
 from ..methods.presentation import in_words
@@ -27,11 +27,12 @@ from .peers import Peers
 from .questions import asked_person
 from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
+from .run_events import StreamEvent, stream_events
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
 from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, RunSummary, State, Store
 from .telemetry import Telemetry
-from .trace_files import TraceReader
+from .trace_reader import TraceReader
 from .workers import Workers
 
 KEEP_SECONDS = 15.0
@@ -40,7 +41,6 @@ _MAX_RESUMED = 5  # so that a run that crashes workers is not resumed forever
 _STILL_SECONDS = 0.02  # calls that are answered faster are not reported: they would only flicker
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
-StreamEvent = tuple[int | None, str, bytes]  # number, kind, data
 
 
 class Runs:
@@ -319,18 +319,13 @@ class Runs:
         return active if active is not None and active.run.owner == owner else None
 
     async def find(self, id: str, owner: str) -> RunRecord:
-        run = self._newest(id, owner) or await self._store.run(id, owner)
-        if run is None:
-            raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
-        return run
+        return self._newest(id, owner) or await self._store.run(id, owner) or _not_found(id)
 
     async def find_summary(self, id: str, owner: str) -> RunSummary:
         """What is needed to follow a run, or to read its trace: its record may be large."""
         newest = self._newest(id, owner)
         run = RunSummary.of(newest) if newest is not None else await self._store.summary(id, owner)
-        if run is None:
-            raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
-        return run
+        return run or _not_found(id)
 
     def _newest(self, id: str, owner: str) -> RunRecord | None:
         """A run that is newer than its record in the store."""
@@ -376,8 +371,8 @@ class Runs:
                 if changed is None and self.peers is not None:
                     active = self.active(run.id, run.owner)
                     changed, run = await self._stored_change(run, self.peers)
-                lines = reader.batch()
-                events = _stream_events(lines, number, after)
+                lines = await reader.batch()
+                events = stream_events(lines, number, after)
                 number += len(lines)
                 if events:
                     yield events
@@ -494,18 +489,13 @@ async def _nothing_recorded(run: RunRecord) -> Continuation | None:
     return None
 
 
+def _not_found(id: str) -> NoReturn:
+    raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
+
+
 def _words(answer: Answer) -> str:
     return in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
 
 
-def _kind(line: bytes) -> str:
-    """The kind of an event: the first member of its line."""
-    return line[10 : line.index(b'"', 10)].decode() if line.startswith(b'{"event":"') else "step"
-
-
 def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
     return active.changed if active is not None and not active.over.is_set() else None
-
-
-def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
-    return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]

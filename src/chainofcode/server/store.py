@@ -85,7 +85,7 @@ class RunSummary(msgspec.Struct):
     reason: str | None = None
     parent: str | None = None
     tokens: int = 0
-    dollars: float = 0.0
+    dollars: float | None = 0.0  # None: the price is unknown
     owner: str = ""
 
     @classmethod

@@ -61,7 +61,7 @@ class HostedBackend:
             async for batch in batches:
                 for _, kind, data in batch:
                     if kind in ("program", "call", "step", "answer"):
-                        await progress.note(data)
+                        await progress.note(data if isinstance(data, bytes) else f"a {kind} of {data.size:,} bytes")
 
     async def lines(self, id: str, owner: str) -> bytes:
         run = await self._intake.finished(id, owner)
