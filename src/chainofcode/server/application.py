@@ -89,6 +89,7 @@ class Application:
         inner = Starlette(
             routes=[*routes, *Assets(PAGE).routes], exception_handlers=_ERROR_HANDLERS, lifespan=self._lifespan
         )
+        self.routes = inner.routes
         guarded = RequestGuard(inner, settings, access, telemetry)
         self.app = ForwardedRequests(guarded, settings.proxies, settings.user_header)
         own_settings = dataclasses.replace(settings, host=settings.admin_host, tokens={}, user_header="")

@@ -18,7 +18,7 @@ from .refusal import StorageError
 
 PIECE_BYTES = 32 * 1024
 _BATCH_BYTES = 64 * 1024  # a longer line is read in pieces
-_SCAN_BYTES = 1024**2  # of a long line, before other clients have their turn
+_SCAN_BYTES = 64 * 1024  # of a long line, before other clients have their turn
 _HEAD_BYTES = 100
 _TAIL_BYTES = 2 * DIGEST_CHARS  # contains the digest, which is not part of the event
 
