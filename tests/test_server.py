@@ -375,7 +375,10 @@ def test_other_invalid_requests(client: httpx.Client) -> None:
 
 
 def test_unknown_hosts_are_refused(client: httpx.Client) -> None:
-    for host in ("evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]", "127.0.0.2"):
+    unknown = ("evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]", "127.0.0.2")
+    malformed = ("[::1].evil.example", "[::1]evil", "[::1]:x", "[::1", "::1", "localhost:evil.example", "localhost:")
+    malformed += ("evil.example@localhost", "localhost:80:80", "localhost/evil", "[localhost]")
+    for host in unknown + malformed:
         assert client.get("/api/info", headers={"host": host}).status_code in (400, 421), host
     for host in ("localhost", "localhost:9", "127.0.0.1:1", "[::1]:5", "LOCALHOST"):
         assert client.get("/api/info", headers={"host": host}).status_code == 200, host

@@ -21,6 +21,7 @@ if sys.platform == "win32":
         lock,
         lock_directory,
         parent_timeout,
+        take_directory,
         usable_cores,
     )
     from .windows import WindowsDirectory as Directory
@@ -35,6 +36,7 @@ else:
         lock,
         lock_directory,
         parent_timeout,
+        take_directory,
         usable_cores,
     )
     from .posix import PosixDirectory as Directory
@@ -52,5 +54,6 @@ __all__ = [
     "parent_timeout",
     "read_stream",
     "read_whole",
+    "take_directory",
     "usable_cores",
 ]

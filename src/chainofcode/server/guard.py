@@ -11,6 +11,7 @@ import asyncio
 import collections
 import contextlib
 import math
+import re
 import time
 import traceback
 from collections.abc import Mapping
@@ -52,6 +53,8 @@ _SENT_HEADERS = (
 )
 _EXPOSED_HEADERS = "x-coc-run, retry-after, traceparent, mcp-session-id"
 _OF_OPERATORS = ("/metrics", "/readyz")
+_AMBIGUOUS = "ambiguous_body"
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s\[\]:/@]+))(?::[0-9]{1,5})?")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -97,6 +100,7 @@ class RequestGuard:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        self._check_framing(headers)
         if scope["path"] == "/healthz":
             await self._app(scope, receive, send)
             return
@@ -121,13 +125,22 @@ class RequestGuard:
 
     # --- host, origin, token, rate ----------------------------------------------------------------------------
 
+    def _check_framing(self, headers: Headers) -> None:
+        """Refuse a body whose end a proxy may see elsewhere: what follows would be another request."""
+        if "content-length" in headers and "transfer-encoding" in headers:
+            self._metrics.add("coc_refused_total", why="framing")
+            raise Refusal(
+                400, _AMBIGUOUS, "the request has both Content-Length and Transfer-Encoding; send one of them"
+            )
+
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()
-        name = host[1 : host.find("]")] if host.startswith("[") else host.rpartition(":")[0] or host
-        if not self._settings.knows_host(name):
+        found = _HOST.fullmatch(host)
+        name = (found[1] or found[2]) if found else ""
+        if not name or not self._settings.knows_host(name):
             self._metrics.add("coc_refused_total", why="host")
             raise Refusal(
-                421, "wrong_host", f"unknown host name {name[:100]!r}; the operator can add it with --allow-host"
+                421, "wrong_host", f"unknown host name {host[:100]!r}; the operator can add it with --allow-host"
             )
 
     def _cors(self, headers: Headers) -> dict[str, str]:
@@ -268,7 +281,7 @@ def refused(refusal: Refusal, path: str) -> Response:
         headers["retry-after"] = str(max(1, math.ceil(refusal.retry_seconds)))
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if refusal.status in (408, 413, 503):  # the rest of the body is not read
+    if refusal.status in (408, 413, 503) or refusal.kind == _AMBIGUOUS:  # the rest of the body is not read
         headers["connection"] = "close"
     body = as_json({"error": error})
     return Response(body, refusal.status, headers, "application/json")

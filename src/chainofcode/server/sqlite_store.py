@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..errors import InputError
 from ..platforms import lock
-from . import pending, removal, search_index, sqlite_runs
+from . import data_directory, pending, removal, search_index, sqlite_runs
 from .disk_reserve import DiskReserve
 from .fair_share import SEARCH_SECONDS, refused_if_slow
 from .readers import Readers
@@ -57,9 +57,8 @@ class SQLiteStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        data_directory.take(directory, *data_directory.PARTS)
         try:
-            for part in ("", "traces", "files", "artifacts"):
-                (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise InputError(f"cannot store runs in {directory}: {error.strerror}") from None
@@ -377,12 +376,16 @@ def _storage_errors() -> Iterator[None]:
         raise StorageError(error.strerror or str(error)) from None
 
 
+def _opened_privately(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 def _written(files: Mapping[Path, bytes], undo: Callable[[], object]) -> None:
     """Write files so that they survive a crash: all of them, or none."""
     try:
         for path, data in files.items():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with path.open("wb") as file:
+            with open(path, "wb", opener=_opened_privately) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...platforms import lock
+from .. import data_directory
 from ..fair_share import SEARCH_SECONDS, SERVER, refused_if_slow
 from ..objects import ObjectStorage
 from ..refusal import Refusal, StorageError
@@ -309,8 +310,8 @@ ORDER BY created LIMIT %s"""
 
 def _locked(directory: Path) -> int:
     """Lock a directory for local copies, and remove what an earlier server left in it."""
+    data_directory.take(directory)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise InputError(f"cannot store copies in {directory}: {error.strerror}") from None
@@ -322,7 +323,7 @@ def _locked(directory: Path) -> int:
     if (directory / "runs.sqlite").exists():
         os.close(held)
         raise InputError(f"{directory} has the runs of an SQLite store: give --store postgresql:// its own --data")
-    for part in ("traces", "files", "artifacts"):
+    for part in data_directory.PARTS:
         shutil.rmtree(directory / part, ignore_errors=True)
         (directory / part).mkdir(mode=0o700)
     return held
