@@ -66,7 +66,9 @@ def chat(**more: Any) -> dict[str, Any]:
     return {"model": "coc", "messages": [{"role": "user", "content": "Wide"}], **more}
 
 
-# By method and path; RUN has a large record, LONG a trace of two lines of 30 MB, TRACE one that can be audited.
+# By method and path. RUN has a large record, LONG a trace of two lines of 30 MB. TRACE, of one megabyte, can be audited
+# within the time of the test; LARGE is the largest that
+# is read into memory, READ the largest that MCP returns.
 FLOODS: dict[str, list[Flood]] = {
     "GET /healthz": [Flood("/healthz")],
     "GET /readyz": [Flood("/readyz")],
@@ -89,7 +91,7 @@ FLOODS: dict[str, list[Flood]] = {
     "GET /api/runs/{id}/page": [Flood("/api/runs/TRACE/page"), Flood("/api/runs/LONG/page")],
     "POST /api/runs/{id}/cancel": [Flood("/api/runs/RUN/cancel")],
     "POST /api/runs/{id}/resume": [Flood("/api/runs/RUN/resume", {})],
-    "POST /api/runs/{id}/replay": [Flood("/api/runs/TRACE/replay", {}), Flood("/api/runs/LONG/replay", {})],
+    "POST /api/runs/{id}/replay": [Flood("/api/runs/LARGE/replay", {}), Flood("/api/runs/LONG/replay", {})],
     "GET /api/runs/{id}/why": [Flood("/api/runs/TRACE/why"), Flood("/api/runs/LONG/why")],
     "GET /api/runs/{id}/verify": [Flood("/api/runs/TRACE/verify"), Flood("/api/runs/LONG/verify")],
     "GET /api/runs/{id}/artifacts/{sha256}": [Flood(f"/api/runs/RUN/artifacts/{SHA256}")],
@@ -107,7 +109,7 @@ FLOODS: dict[str, list[Flood]] = {
     "POST /mcp": [
         Flood(
             "/mcp",
-            {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "trace://TRACE"}},
+            {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "trace://READ"}},
             {**MCP, "Mcp-Session-Id": "SESSION"},
         ),
         Flood("/mcp", hello(), MCP),
@@ -154,10 +156,12 @@ def large_runs() -> list[RunRecord]:
     return [msgspec.structs.replace(one, **end) for one in runs]
 
 
-def audited_events() -> list[dict[str, Any]]:
-    """A trace of a megabyte, of a real run."""
-    value = "x" * 250_000
-    trace = run("x = f(1)\ny = f(2)\nanswer = len(x + y)", {"f(1)": value, "f(2)": value}).trace
+def audited_events(calls: int) -> list[dict[str, Any]]:
+    """The trace of a real run with half a megabyte for each call."""
+    values = {f"f({number})": "x" * 500_000 for number in range(calls)}
+    program = "".join(f"x{number} = f({number})\n" for number in range(calls))
+    trace = run(f"{program}answer = len(x0)", values).trace
+    assert trace.answer is not None and trace.answer.is_answered
     lines = [json.loads(line) for line in trace.lines()]
     return [{name: line[name] for name in line if name != "chain"} for line in lines]
 
@@ -168,8 +172,9 @@ async def fill(store: Store) -> dict[str, str]:
         await store.keep(one)
     await store.keep_artifacts(runs[-1].id, {SHA256: bytes(16 * 1024**2)})
     long = [{"event": "step", "line": 1, "value": "x" * 30_000_000}] * 2
-    kept = [await keep_trace(store, events) for events in (long, audited_events())]
-    return {"RUN": runs[-1].id, "GONE": runs[0].id, "LONG": kept[0], "TRACE": kept[1], "QUESTION": "0" * 24}
+    traces = {"LONG": long, "TRACE": audited_events(2), "LARGE": audited_events(30), "READ": audited_events(7)}
+    kept = {name: await keep_trace(store, events) for name, events in traces.items()}
+    return {**kept, "RUN": runs[-1].id, "GONE": runs[0].id, "QUESTION": "0" * 24}
 
 
 async def keep_trace(store: Store, events: list[Any]) -> str:

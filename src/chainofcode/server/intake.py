@@ -212,12 +212,16 @@ class Intake:
             raise Refusal(404, "no_trace", "the run has no trace: it has no events")
         return path
 
+    async def small_trace(self, run: RunRecord | RunSummary, most: int, instead: str) -> Path:
+        """The trace of a run as a file. Raises Refusal if it is larger than `most` bytes, or has no events."""
+        path = await self._trace_path(run)
+        if path.stat().st_size > most:
+            raise Refusal(413, "too_large", f"the trace is larger than {most:,} bytes: {instead}")
+        return path
+
     async def trace(self, run: RunRecord | RunSummary) -> Trace:
         """Read the trace of a run into memory, where it takes up to twenty times its size on disk. Raises Refusal."""
-        path = await self._trace_path(run)
-        if path.stat().st_size > _MAX_READ_BYTES:
-            most = f"{_MAX_READ_BYTES:,} bytes"
-            raise Refusal(413, "too_large", f"the trace is larger than {most}: download it and use the command line")
+        path = await self.small_trace(run, _MAX_READ_BYTES, "download it and use the command line")
         try:
             return await self.in_thread(run.owner, lambda: Trace.read(path))
         except TraceError:  # damaged, or being removed
