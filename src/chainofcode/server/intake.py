@@ -27,7 +27,7 @@ from .refusal import Refusal, StorageError, invalid
 from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, deferred, replay_of, source_of
 from .runs import Runs
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, ServerSettings
-from .store import RunRecord, RunSummary, Store, StoredFile, new_file, new_run
+from .store import AnyRun, RunRecord, RunSummary, Store, StoredFile, new_file, new_run
 
 T = TypeVar("T")
 _THREADS = 4
@@ -165,9 +165,7 @@ class Intake:
         kept = as_json(KeptRequest(RunRequest(), is_detached=False, replay=request))
         return await self.runs.submit(run, deferred(make), request=kept)
 
-    async def _replay_source(
-        self, parent: RunRecord | RunSummary, request: ReplayRequest, model: str | None
-    ) -> EventSource:
+    async def _replay_source(self, parent: AnyRun, request: ReplayRequest, model: str | None) -> EventSource:
         trace = await self.trace(parent)
         return await self.in_thread(parent.owner, lambda: replay_of(trace, request, model))
 
@@ -206,20 +204,20 @@ class Intake:
         _check_over(run)
         return run
 
-    async def _trace_path(self, run: RunRecord | RunSummary) -> Path:
+    async def _trace_path(self, run: AnyRun) -> Path:
         path = await self.store.local_trace(run.id)
         if not path.exists() or not path.stat().st_size:
             raise Refusal(404, "no_trace", "the run has no trace: it has no events")
         return path
 
-    async def small_trace(self, run: RunRecord | RunSummary, most: int, instead: str) -> Path:
+    async def small_trace(self, run: AnyRun, most: int, instead: str) -> Path:
         """The trace of a run as a file. Raises Refusal if it is larger than `most` bytes, or has no events."""
         path = await self._trace_path(run)
         if path.stat().st_size > most:
             raise Refusal(413, "too_large", f"the trace is larger than {most:,} bytes: {instead}")
         return path
 
-    async def trace(self, run: RunRecord | RunSummary) -> Trace:
+    async def trace(self, run: AnyRun) -> Trace:
         """Read the trace of a run into memory, where it takes up to twenty times its size on disk. Raises Refusal."""
         path = await self.small_trace(run, _MAX_READ_BYTES, "download it and use the command line")
         try:
@@ -320,6 +318,6 @@ class Intake:
         return found
 
 
-def _check_over(run: RunRecord | RunSummary) -> None:
+def _check_over(run: AnyRun) -> None:
     if not run.is_over:
         raise Refusal(409, "not_over", "the run is not over yet: wait, or cancel it")

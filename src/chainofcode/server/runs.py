@@ -30,7 +30,7 @@ from .refusal import Refusal, StorageError, TakenOver
 from .run_events import StreamEvent, stream_events
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, RunSummary, State, Store
+from .store import ANY_RUN, AnyRun, QueueRoom, RunFilter, RunRecord, RunSummary, State, Store
 from .telemetry import Telemetry
 from .trace_reader import TraceReader
 from .workers import Workers
@@ -356,7 +356,7 @@ class Runs:
             self._unsaved.pop(run.id, None)
 
     async def follow(
-        self, run: RunRecord | RunSummary, after: int = -1, *, is_live: bool = True
+        self, run: AnyRun, after: int = -1, *, is_live: bool = True
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end.
 
@@ -395,9 +395,7 @@ class Runs:
             state = active.run.state if active is not None else run.state
             yield [(number, "end", msgspec.json.encode({"state": state}))]
 
-    async def _stored_change(
-        self, run: RunRecord | RunSummary, peers: Peers
-    ) -> tuple[asyncio.Event | None, RunRecord | RunSummary]:
+    async def _stored_change(self, run: AnyRun, peers: Peers) -> tuple[asyncio.Event | None, AnyRun]:
         """The next change of a run that another server may have (None if it is not active), and its state."""
         changed = peers.change_of(run.id)
         stored = self._newest(run.id, run.owner) or await self._store.summary(run.id, run.owner) or run

@@ -117,6 +117,9 @@ class RunSummary(msgspec.Struct):
         return {**data, "question": _cut(self.question, max_chars), "answer": _cut(self.answer, max_chars)}
 
 
+AnyRun = RunRecord | RunSummary
+
+
 def _cut(text: str | None, max_chars: int) -> str | None:
     if text is None or len(text) <= max_chars:
         return text

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from ...errors import InputError
 from ..fair_share import SERVER, FairSlots
 from ..refusal import StorageError
 from . import schema
@@ -131,19 +130,6 @@ def connected(url: str) -> Postgres:
     )
     connection.execute(_SETTINGS.format(schema=schema.SCHEMA))
     return connection
-
-
-def prepare(url: str) -> None:
-    """Create or upgrade the tables of a database. Raises InputError."""
-    from .run_rows import add_summaries
-
-    try:
-        with connected(url) as connection:
-            schema.prepare(connection)
-            add_summaries(connection)
-    except psycopg.Error as error:
-        message = str(error).partition("\n")[0][:300] or reason(error)
-        raise InputError(f"cannot use the PostgreSQL database: {message}") from None
 
 
 @contextlib.contextmanager

@@ -28,10 +28,11 @@ from ..settings import MAX_FILES_BYTES
 from ..store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, RunSummary, StoredFile
 from ..trace_files import TraceLog
 from . import run_rows, schema
-from .connections import Connections, Postgres, prepare
+from .connections import Connections, Postgres
 from .local_copies import LocalCopies
 from .shared_queue import PostgresQueue
 from .shipped_traces import NOTIFY, ShippedTrace, TraceCopies
+from .upgrading import prepare
 
 _THREADS, _SEARCH_THREADS, _OBJECT_THREADS = 8, 3, 4
 _LARGE_BYTES = 1024**2  # a larger finished trace is stored as an object
