@@ -266,6 +266,7 @@ CASES += [(endpoint, "with_postgres") for endpoint in FLOODS if needs_store(endp
 
 
 @pytest.mark.alone
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("endpoint", "store"), CASES)
 def test_flood_of_one_token_does_not_affect_another(endpoint: str, store: str, request: pytest.FixtureRequest) -> None:
     filled: Filled = request.getfixturevalue(store)

@@ -57,8 +57,8 @@ CREATE TABLE version (number integer NOT NULL);
 _TOKENS = "CREATE TABLE tokens (sha256 text PRIMARY KEY, added bigserial NOT NULL, record bytea NOT NULL)"
 # What lists show of a run; NULL until `run_rows.add_summaries`, and in a row that an older server has written since.
 _SUMMARIES = """
-ALTER TABLE runs ADD COLUMN summary bytea;
-CREATE INDEX runs_unsummarised ON runs (number) WHERE summary IS NULL;
+ALTER TABLE runs ADD COLUMN IF NOT EXISTS summary bytea;
+CREATE INDEX IF NOT EXISTS runs_unsummarised ON runs (number) WHERE summary IS NULL;
 """
 _UPGRADES = {2: _TOKENS, 3: _SUMMARIES}  # by the version that they lead to
 _SEARCHED = "CREATE INDEX runs_words ON runs USING gin (words public.gin_trgm_ops)"
