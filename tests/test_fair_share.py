@@ -115,6 +115,22 @@ def test_slots_of_cancelled_jobs_are_released(moment: str) -> None:
     asyncio.run(main())
 
 
+def test_last_slot_is_kept_for_an_unknown_owner() -> None:
+    async def main() -> list[str]:
+        slots, order, over = FairSlots(3, keeps_one_free=True), list[str](), asyncio.Event()
+        tasks = [asyncio.create_task(hold_slot(slots, "mallory", order, over)) for _ in range(9)]
+        tasks += [asyncio.create_task(hold_slot(slots, "ann", order, over)) for _ in range(2)]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        begun = list(order)
+        over.set()
+        await asyncio.gather(*tasks)
+        assert len(order) == 11
+        return begun
+
+    assert asyncio.run(main()) == ["mallory", "mallory", "ann"]
+
+
 def test_owner_leaves_room_for_others() -> None:
     taken, mine = 0, 0
     while has_room(mine, taken, 100, is_shared=True):

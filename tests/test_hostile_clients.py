@@ -186,6 +186,27 @@ def test_disconnect_during_a_body_is_not_a_server_error(server: Serving, path: s
     assert [(line["event"], line["status"]) for line in lines] == [("request", 400)]
 
 
+@pytest.mark.parametrize("path", ["/api/runs", "/healthz", "/v1/responses"])
+@pytest.mark.parametrize("length", ["5", "0", "90"])
+def test_two_lengths_of_a_body_end_the_connection(server: Serving, path: str, length: str) -> None:
+    """A proxy may use the other length: then what follows is a request of another client."""
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    smuggled = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    with connected(server) as wire:
+        wire.sendall(f"{head}content-length: {length}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        wire.sendall(b"0\r\n\r\n" + smuggled)
+        wire.settimeout(5)
+        reply = b"".join(iter(lambda: received(wire), b""))  # until the server closes the connection
+    assert reply.startswith(b"HTTP/1.1 400 ") and b"connection: close" in reply.lower()
+    assert reply.count(b"HTTP/1.1") == 1 and b"Transfer-Encoding" in reply
+
+
+def received(wire: socket.socket) -> bytes:
+    with contextlib.suppress(ConnectionError):
+        return wire.recv(65_536)
+    return b""
+
+
 def test_repeated_log_messages_of_libraries_are_thinned_out() -> None:
     written = io.StringIO()
     library_log = LibraryLog(ServerLog("json", False, written))

@@ -21,7 +21,7 @@ from chainofcode.server.refusal import Refusal
 from chainofcode.server.run_kinds import Models, ReplayRequest, RunRequest, source_of
 from chainofcode.server.runs import Runs
 from chainofcode.server.settings import ServerSettings
-from chainofcode.server.store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, Store, StoredFile
+from chainofcode.server.store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, RunSummary, Store, StoredFile
 from chainofcode.server.telemetry import Telemetry
 from chainofcode.server.trace_files import TraceLog, TraceWriter
 
@@ -90,8 +90,12 @@ class MemoryStore:
         run = self._runs.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
-        return [run for run in reversed(self._runs.values()) if run.owner == owner][:limit]
+    async def summary(self, id: str, owner: str) -> RunSummary | None:
+        run = await self.run(id, owner)
+        return RunSummary.of(run) if run is not None else None
+
+    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunSummary]:
+        return [RunSummary.of(run) for run in reversed(self._runs.values()) if run.owner == owner][:limit]
 
     async def remove(self, ids: Sequence[str]) -> None:
         for id in ids:

@@ -111,11 +111,10 @@ def test_failed_removal_is_retried(tmp_path: Path) -> None:
         id = finished_run(server)
     database = sqlite3.connect(tmp_path / "data" / "runs.sqlite", isolation_level=None)
     with contextlib.closing(database):
-        (record,) = database.execute("SELECT record FROM runs").fetchone()
-        database.execute("UPDATE runs SET record = 'damaged'")
+        database.execute("CREATE TRIGGER broken BEFORE DELETE ON runs BEGIN SELECT RAISE(ABORT, 'broken'); END")
         with served(tmp_path, "--keep", SOON) as server:
             until(lambda: any(line["event"] == "removal failed" for line in server.log))
-            database.execute("UPDATE runs SET record = ?", (record,))
+            database.execute("DROP TRIGGER broken")
             until(lambda: server.client.get(f"/api/runs/{id}").status_code == 404)
 
 

@@ -24,7 +24,8 @@ from chainofcode.server import search_index
 from chainofcode.server.refusal import Refusal, StorageError
 from chainofcode.server.sqlite_store import SQLiteStore
 from chainofcode.server.store import RunFilter, RunRecord, Store, new_run
-from chainofcode.server.trace_files import TraceReader, TraceWriter, remove_partial_line
+from chainofcode.server.trace_files import TraceWriter, remove_partial_line
+from chainofcode.server.trace_reader import TraceReader
 
 
 def with_store(directory: Path, use: Callable[[SQLiteStore], Coroutine[Any, Any, Any]]) -> Any:
@@ -127,9 +128,11 @@ def test_search_for_rare_words_uses_the_index(tmp_path: Path) -> None:
 
     def fill(database: sqlite3.Connection) -> None:
         rows = (
-            (f"{number:024x}", "ann", "done", b"{}", " ".join(dice.choices(words, k=12))) for number in range(20_000)
+            (f"{number:024x}", "ann", "done", "coc", 0.0, b"{}", " ".join(dice.choices(words, k=12)))
+            for number in range(20_000)
         )
-        database.executemany("INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)", rows)
+        columns = "id, owner, state, method, created, summary, words"
+        database.executemany(f"INSERT INTO runs ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     async def use(store: SQLiteStore) -> tuple[float, float]:
         await store._do(fill)
@@ -298,9 +301,9 @@ def test_partial_line_of_a_killed_server_is_removed(tmp_path: Path) -> None:
 def test_partial_line_is_not_read_until_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     reader = TraceReader(path)
-    assert reader.batch() == []
+    assert asyncio.run(reader.batch()) == []
     for written, read in ((b'{"a":1}\n{"b"', [b'{"a":1}']), (b":", []), (b"2}\n", [b'{"b":2}']), (b"", [])):
         with path.open("ab") as file:
             file.write(written)
-        assert reader.batch() == read
+        assert asyncio.run(reader.batch()) == read
     reader.close()

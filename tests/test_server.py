@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from older_stores import write_as_older_version
 from processes import descendants
 from serving import FRUIT, SCRIPT, Serving, parsed, served
 
@@ -227,10 +227,7 @@ def test_search_finds_runs_of_an_older_version(tmp_path: Path) -> None:
         for id in ids:
             server.over(id)
         server.stop()
-    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "runs.sqlite")) as database:
-        triggers = "DROP TRIGGER search_added; DROP TRIGGER search_changed; DROP TRIGGER search_removed"
-        database.executescript(f"{triggers}; DROP TABLE search; DROP VIEW searchable; DROP TABLE owners")
-        database.execute("ALTER TABLE runs DROP COLUMN words")
+    write_as_older_version(tmp_path / "data" / "runs.sqlite", has_words=False)
     with served(tmp_path) as server:
         listed = [
             server.client.get("/api/runs", params={"q": words}).json()["runs"] for words in ("", "apple", "rested")
@@ -378,7 +375,10 @@ def test_other_invalid_requests(client: httpx.Client) -> None:
 
 
 def test_unknown_hosts_are_refused(client: httpx.Client) -> None:
-    for host in ("evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]", "127.0.0.2"):
+    unknown = ("evil.example", "evil.example:80", "", "localhost.evil.example", "[::2]", "127.0.0.2")
+    malformed = ("[::1].evil.example", "[::1]evil", "[::1]:x", "[::1", "::1", "localhost:evil.example", "localhost:")
+    malformed += ("evil.example@localhost", "localhost:80:80", "localhost/evil", "[localhost]")
+    for host in unknown + malformed:
         assert client.get("/api/info", headers={"host": host}).status_code in (400, 421), host
     for host in ("localhost", "localhost:9", "127.0.0.1:1", "[::1]:5", "LOCALHOST"):
         assert client.get("/api/info", headers={"host": host}).status_code == 200, host

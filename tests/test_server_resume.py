@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -24,7 +25,8 @@ from serving import Serving, served
 from chainofcode import InputError, Trace, run
 from chainofcode.audit import check_chain, replay
 from chainofcode.server.continuation import Continuation
-from chainofcode.server.trace_files import TraceReader, TraceWriter
+from chainofcode.server.trace_files import TraceWriter
+from chainofcode.server.trace_reader import TraceReader
 from chainofcode.trace import Call, Step
 
 PROGRAM = "answer = sum(bool(is_good(n)) for n in range(200))"
@@ -394,10 +396,10 @@ def test_reader_continues_in_a_replaced_trace(tmp_path: Path) -> None:
     for number in range(3):
         writer.append({"n": number})
     reader = TraceReader(path)
-    assert len(reader.batch()) == 3
+    assert len(asyncio.run(reader.batch())) == 3
     replaced = TraceWriter.replacing(path, [{"n": 0}, {"n": 1}, {"n": 2}, {"n": 3}])
     replaced.append({"n": 4})
-    assert [line[:6] for line in reader.batch()] == [b'{"n":3', b'{"n":4']
+    assert [line[:6] for line in asyncio.run(reader.batch())] == [b'{"n":3', b'{"n":4']
     for file in (reader, writer, replaced):
         file.close()
     assert check_chain(path).state == "intact" and list(tmp_path.iterdir()) == [path]

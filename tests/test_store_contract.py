@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -18,13 +19,14 @@ import httpx
 import msgspec
 import pytest
 from databases import PostgresServer, postgres_server
+from older_stores import write_as_older_version, write_as_version_2
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from test_run_store import QUESTIONS, SEARCHES, found, run_of
 
 from chainofcode.reasons import Reason
-from chainofcode.server import search_index
+from chainofcode.server import search_index, sqlite_runs
 from chainofcode.server.objects import DirectoryObjects, ObjectStorage, objects_at
 from chainofcode.server.refusal import Refusal, StorageError, TakenOver
 from chainofcode.server.sqlite_store import SQLiteStore
@@ -33,11 +35,13 @@ from chainofcode.server.store import (
     QueueRoom,
     RunFilter,
     RunRecord,
+    RunSummary,
     Store,
     StoredFile,
     new_file,
     new_run,
 )
+from chainofcode.trace import as_json
 
 Use = Callable[[Store], Coroutine[Any, Any, Any]]
 FINAL = {"state": "done", "reason": Reason.ANSWERED}
@@ -188,6 +192,39 @@ def test_lists_are_paged_and_filtered(use: Callable[[Use], Any]) -> None:
             (RunFilter(model="m", since=2.0, until=5.0), ["pears 4", "pears 2"]),
         ):
             assert [run.question for run in await store.runs("ann", 50, None, wanted)] == expected
+
+    use(check)
+
+
+def test_lists_are_short_however_large_the_records_are(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        large = {"state": "done", "reason": "answered", "answer": "é" * 500_000, "value": ["x" * 1000] * 20}
+        usage = {"prompt_tokens": 3, "completion_tokens": 4, "dollars": None}
+        runs = [changed(run_of("ann", "q" * 100_000), **large, usage=usage) for _ in range(9)]
+        for run in runs:
+            await store.keep(run)
+        listed = await store.runs("ann", 50, None)
+        assert listed == [RunSummary.of(run) for run in runs[::-1]]
+        assert len(msgspec.json.encode(listed)) < 9 * 8000
+        assert (listed[0].tokens, listed[0].dollars) == (7, None)
+        assert await store.summary(runs[0].id, "ann") == RunSummary.of(runs[0])
+        assert await store.summary(runs[0].id, "bob") is await store.summary("\0", "ann") is None
+        assert await store.run(runs[0].id, "ann") == runs[0]
+        await store.keep(changed(runs[0], answer="short"))
+        assert (await store.runs("ann", 50, None))[-1].answer == "short"
+
+    use(check)
+
+
+def test_lists_of_questions_are_bounded(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        run = new_run("ann", "pears", "coc", "m")
+        await store.keep(run)
+        for number in range(60):
+            call = f"approve({'x' * 19_900!r}, {number})"
+            await store.keep_question(PendingQuestion(f"q{number}", run.id, call, "bool", 1, float(number)))
+        found = await store.questions("ann", 200)
+        assert [question.id for question in found] == [f"q{number}" for number in range(50)]
 
     use(check)
 
@@ -590,3 +627,72 @@ def test_object_storage_that_fails(tmp_path: Path, s3: str) -> None:
     place.write_text("a file")
     with pytest.raises(StorageError):
         objects.put("files/1", b"x")
+
+
+# --- upgrades -----------------------------------------------------------------------------------------------------
+
+
+async def keep_before_upgrade(store: Store) -> list[RunRecord]:
+    """Runs of an older version, with records that are too large to be read all at once."""
+    runs = [run_of("ann", f"pears {number}", "é" * 500_000) for number in range(9)]
+    runs[3] = changed(runs[3], method="cot", model=None, created=3.0)
+    for run in [*runs, run_of("bob", "plums")]:
+        await store.keep(run)
+    await store.remove([runs[8].id])
+    return runs[:8]
+
+
+async def check_upgraded(store: Store, runs: list[RunRecord]) -> None:
+    assert await store.runs("ann", 50, None) == [RunSummary.of(run) for run in runs[::-1]]
+    assert [await store.run(run.id, "ann") for run in runs] == runs
+    assert await found(store, "ann", "pears", limit=2, before=runs[2].id) == ["pears 1", "pears 0"]
+    assert [run.id for run in await store.runs("ann", 50, None, RunFilter(method="cot", until=4.0))] == [runs[3].id]
+    newest = run_of("ann", "the newest")
+    await store.keep(newest)
+    assert [run.id for run in await store.runs("ann", 1, None)] == [newest.id]
+
+
+@pytest.mark.parametrize("has_words", [True, False])
+def test_older_sqlite_databases_are_upgraded(tmp_path: Path, has_words: bool) -> None:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
+        runs = asyncio.run(keep_before_upgrade(store))
+    write_as_older_version(tmp_path / "runs.sqlite", has_words=has_words)
+    for _ in range(2):
+        with contextlib.closing(SQLiteStore(tmp_path)) as store:
+            asyncio.run(check_upgraded(store, runs))
+            (newest,) = asyncio.run(store.runs("ann", 1, None))
+            asyncio.run(store.remove([newest.id]))
+
+
+def test_upgrade_that_fails_leaves_the_database_as_it_was(tmp_path: Path) -> None:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
+        runs = asyncio.run(keep_before_upgrade(store))
+    write_as_older_version(tmp_path / "runs.sqlite")
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)) as database:
+        database.execute("UPDATE runs SET record = '{' WHERE id = ?", (runs[7].id,))
+        with pytest.raises(msgspec.DecodeError):
+            sqlite_runs.upgrade(database)
+    with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)) as database:
+        assert database.execute("SELECT count(*) FROM runs WHERE record IS NOT NULL").fetchone() == (9,)
+        database.execute("UPDATE runs SET record = ? WHERE id = ?", (as_json(runs[7]), runs[7].id))
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
+        asyncio.run(check_upgraded(store, runs))
+
+
+@pytest.mark.parametrize("when", ["before the start", "while the server runs"])
+def test_older_postgres_databases_are_upgraded(tmp_path: Path, postgres: PostgresServer, when: str) -> None:
+    """An older server may write runs to a database that a newer one has upgraded: their summaries are missing."""
+    import psycopg
+
+    from chainofcode.server.postgres.postgres_store import PostgresStore
+
+    url, objects = postgres.database(), objects_at(str(tmp_path / "objects"))
+    with contextlib.closing(PostgresStore(url, tmp_path / "first", objects)) as store:
+        runs = asyncio.run(keep_before_upgrade(store))
+    if when == "before the start":
+        write_as_version_2(url)
+    with contextlib.closing(PostgresStore(url, tmp_path / "second", objects)) as store:
+        if when == "while the server runs":
+            with psycopg.connect(url) as database:
+                database.execute("UPDATE chainofcode.runs SET summary = NULL")
+        asyncio.run(check_upgraded(store, runs))

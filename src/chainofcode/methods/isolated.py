@@ -23,6 +23,9 @@ from ..engine.blocking import blocking
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+MAX_OUTPUT_BYTES = 32 * 1024**2
+OUT_OF_SPACE = 1000  # no process has this exit code
+_READ_BYTES = 256 * 1024
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a module and a job
 
 
@@ -177,16 +180,46 @@ async def started(command: list[str], variables: Sequence[str] = ()) -> asyncio.
     )
 
 
-async def finished(process: asyncio.subprocess.Process, message: bytes, seconds: float) -> tuple[int, bytes]:
-    """Send a process its job and return its exit code and output. The process never outlives this call."""
+async def finished(
+    process: asyncio.subprocess.Process, message: bytes, seconds: float, most: int = MAX_OUTPUT_BYTES
+) -> tuple[int, bytes]:
+    """Send a process its job and return its exit code and output. The process never outlives this call.
+
+    A process that writes more than `most` bytes is ended, with the code OUT_OF_SPACE.
+    """
     try:
         async with asyncio.timeout(seconds):
-            output, _ = await process.communicate(message)
+            output = await _communicate(process, message, most)
+            if len(output) > most:
+                return OUT_OF_SPACE, b""
+            await process.wait()
     except TimeoutError:
         return platforms.OUT_OF_TIME[0], b""
     finally:
         await ended(process)
     return process.returncode or 0, output
+
+
+async def _communicate(process: asyncio.subprocess.Process, message: bytes, most: int) -> bytes:
+    """Send the job and read the output, until it is longer than `most` bytes."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sending = asyncio.create_task(_send(process.stdin, message))
+    try:
+        output = bytearray()
+        while len(output) <= most and (part := await process.stdout.read(_READ_BYTES)):
+            output += part
+        return bytes(output)
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+
+async def _send(pipe: asyncio.StreamWriter, message: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the exit code says why
+        pipe.write(message)
+        await pipe.drain()
+    pipe.close()
 
 
 async def ended(process: asyncio.subprocess.Process) -> None:
@@ -199,6 +232,8 @@ async def ended(process: asyncio.subprocess.Process) -> None:
 
 def why_ended(code: int, seconds: float) -> str:
     """Return why a process ended without a result."""
+    if code == OUT_OF_SPACE:
+        return "its result is too large"
     if code in platforms.OUT_OF_TIME:
         return f"it took over {seconds:g} seconds"
     return "it used too much memory, or crashed the process"

@@ -23,6 +23,7 @@ if sys.platform == "win32":
         lock,
         lock_directory,
         parent_timeout,
+        take_directory,
         usable_cores,
         why_not_private,
     )
@@ -39,6 +40,7 @@ else:
         lock,
         lock_directory,
         parent_timeout,
+        take_directory,
         usable_cores,
         why_not_private,
     )
@@ -60,6 +62,7 @@ __all__ = [
     "parent_timeout",
     "read_stream",
     "read_whole",
+    "take_directory",
     "usable_cores",
     "why_not_private",
 ]

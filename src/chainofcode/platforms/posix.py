@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import math
 import os
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # for start-up time
 OUT_OF_TIME = (-signal.SIGALRM, -signal.SIGPROF, -signal.SIGXCPU)  # exit codes of processes that took too long
 _NICENESS = 5  # the process that waits for the result has priority
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE = 0o700
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -32,6 +34,26 @@ def lock(fd: int, *, waits: bool) -> None:
 def lock_directory(directory: Path) -> int:
     """Open a directory, to `lock` it."""
     return os.open(directory, _DIRECTORY)
+
+
+def take_directory(directory: Path) -> None:
+    """Create a directory for this user alone, or take the access of others to an existing one away.
+
+    Raises PermissionError if it belongs to another user, or if another user has put a link in its place.
+    """
+    directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    place = os.lstat(directory)
+    if stat.S_ISLNK(place.st_mode) and place.st_uid not in (0, os.geteuid()):
+        raise PermissionError(errno.EPERM, f"it is a link of another user (uid {place.st_uid})")
+    opened = os.open(directory, _DIRECTORY)  # what is checked is what is changed, even if a link changes meanwhile
+    try:
+        found = os.fstat(opened)
+        if found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, f"it belongs to another user (uid {found.st_uid})")
+        if stat.S_IMODE(found.st_mode) != _PRIVATE:
+            os.fchmod(opened, _PRIVATE)
+    finally:
+        os.close(opened)
 
 
 def environment() -> dict[str, str]:

@@ -45,6 +45,11 @@ def lock_directory(directory: Path) -> int:
     return os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
+def take_directory(directory: Path) -> None:
+    """Create a directory. Its access rights come from the directory above."""
+    directory.mkdir(parents=True, exist_ok=True)
+
+
 def environment() -> dict[str, str]:
     """The environment variables that every process needs: Python does not start without SYSTEMROOT."""
     return {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,9 +25,9 @@ from .refusal import Refusal, invalid
 from .resuming import AnswerRequest, Resuming
 from .run_kinds import ReplayRequest, ResumeRequest, RunRequest, decoded
 from .runs import Runs
-from .store import RunFilter, RunRecord, State
-from .streams import KEEP, EventStream, event, unless_gone
-from .trace_files import TraceReader
+from .store import RunFilter, RunRecord, RunSummary, State
+from .streams import EventStream, event_parts, unless_gone
+from .trace_reader import Line, LongLine, TraceReader
 
 MAX_LISTED = 200
 _LISTED_CHARS, _SEARCHED_CHARS = 500, 2000
@@ -121,10 +121,13 @@ class Api:
         run_filter = _filter(request.query_params, tuple(words.split()))
         runs = await self._runs.listed(owner_of(request), limit, before, run_filter)
         max_chars = _SEARCHED_CHARS if words else _LISTED_CHARS  # search results must show what matched
-        return answered({"runs": [run.as_listed(max_chars) for run in runs]})
+        return answered({"runs": [run.as_data(max_chars) for run in runs]})
 
     async def _found(self, request: HTTPRequest) -> RunRecord:
         return await self._runs.find(request.path_params["id"], owner_of(request))
+
+    async def _summary(self, request: HTTPRequest) -> RunSummary:
+        return await self._runs.find_summary(request.path_params["id"], owner_of(request))
 
     async def run(self, request: HTTPRequest) -> Response:
         if request.method == "DELETE":
@@ -133,14 +136,14 @@ class Api:
         return answered((await self._found(request)).as_data())
 
     async def events(self, request: HTTPRequest) -> Response:
-        run, after = await self._found(request), _number(request.headers.get("last-event-id", ""), -1)
+        run, after = await self._summary(request), _number(request.headers.get("last-event-id", ""), -1)
         live = request.query_params.get("live", "1")
         if live not in ("0", "1"):
             raise invalid(f"live must be 0 or 1, not {live[:50]!r}")
         return EventStream(_events(self._runs, run, after, is_live=live == "1"), {"x-coc-run": run.id})
 
     async def trace(self, request: HTTPRequest) -> Response:
-        run = await self._found(request)
+        run = await self._summary(request)
         path, kind = await self._intake.store.local_trace(run.id), "application/x-ndjson"
         if not path.exists():
             raise Refusal(404, "no_trace", "the run has no trace: it has no events yet")
@@ -206,17 +209,29 @@ class Api:
 
 
 async def _lines_so_far(path: Path) -> AsyncGenerator[bytes, None]:
-    """The lines of a growing trace so far, in batches: a client that does not read costs no memory."""
+    """The lines of a growing trace so far, in pieces: a client that does not read costs no memory."""
     with contextlib.closing(TraceReader(path)) as reader:
-        while lines := reader.batch():
-            yield b"\n".join([*lines, b""])
-            await asyncio.sleep(0)
+        while lines := await reader.batch():
+            for piece in _pieces(lines):
+                yield piece
+                await asyncio.sleep(0)
+            yield b"\n"
 
 
-async def _events(runs: Runs, run: RunRecord, after: int, *, is_live: bool) -> AsyncGenerator[bytes, None]:
+def _pieces(lines: Sequence[Line]) -> Iterator[bytes]:
+    """A batch of lines, without the end of the last one."""
+    if isinstance(lines[0], LongLine):
+        yield from lines[0].pieces()
+    else:
+        yield b"\n".join(line for line in lines if isinstance(line, bytes))
+
+
+async def _events(runs: Runs, run: RunSummary, after: int, *, is_live: bool) -> AsyncGenerator[bytes, None]:
     async with contextlib.aclosing(runs.follow(run, after, is_live=is_live)) as batches:
         async for batch in batches:
-            yield b"".join(KEEP if kind == "keep" else event(kind, data, number) for number, kind, data in batch)
+            async with contextlib.aclosing(event_parts(batch)) as parts:
+                async for part in parts:
+                    yield part
 
 
 def _filter(given: Mapping[str, str], words: tuple[str, ...]) -> RunFilter:

@@ -25,7 +25,7 @@ _STATUSES = {
     415: "Body is not JSON",
     421: "Unknown host name",
     422: "The trace of the run cannot be read or audited",
-    429: "Rate limit, full queue, or daily budget",
+    429: "Rate limit, full queue, too many open requests, or daily budget",
     500: "Internal error",
     502: "Model unavailable",
     503: "Shutting down, busy, timeout, or storage unavailable",

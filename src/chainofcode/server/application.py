@@ -27,6 +27,7 @@ from .chat import Chat
 from .forwarded import ForwardedRequests
 from .guard import RequestGuard, refused
 from .intake import Intake
+from .memory import give_back
 from .metrics import LibraryLog, ServerLog
 from .quotas import Ledger
 from .refusal import Refusal, StorageError
@@ -88,6 +89,7 @@ class Application:
         inner = Starlette(
             routes=[*routes, *Assets(PAGE).routes], exception_handlers=_ERROR_HANDLERS, lifespan=self._lifespan
         )
+        self.routes = inner.routes
         guarded = RequestGuard(inner, settings, access, telemetry)
         self.app = ForwardedRequests(guarded, settings.proxies, settings.user_header)
         own_settings = dataclasses.replace(settings, host=settings.admin_host, tokens={}, user_header="")
@@ -105,6 +107,7 @@ class Application:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush()), asyncio.create_task(self._refresh_tokens())]
         tasks.append(asyncio.create_task(self._models.prepare(self.log)))
+        tasks.append(asyncio.create_task(give_back()))
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
         if self._settings.resumes:

@@ -22,6 +22,7 @@ from .run_kinds import RunRequest
 from .runs import MAX_ANSWER_CHARS
 from .store import RunRecord
 from .streams import EventStream, unless_gone
+from .trace_reader import Line, LongLine
 
 _ROLES = {
     "system": "Instructions",
@@ -189,8 +190,10 @@ def check_ran(run: RunRecord) -> None:
     raise Refusal(503, run.state, f"the run was {run.state}", retry_seconds=5)
 
 
-def step_line(kind: str, data: bytes) -> str:
+def step_line(kind: str, data: Line) -> str:
     """An event as reasoning text: the program, or the value of a call."""
+    if isinstance(data, LongLine):
+        return f"# a {kind} of {data.size:,} bytes\n" if kind != "answer" else ""
     event = msgspec.json.decode(data)
     if kind == "program":
         return f"{event['source'].rstrip()}\n"

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 
 from .refusal import Refusal
 
 SEARCH_SECONDS = 5.0  # timeout of a search
+SERVER = "\0server"  # takes turns like an owner; no token has this name
 
 
 class FairSlots:
     """A fixed number of slots, shared by owners: the owner that holds the fewest is next; equals take turns.
 
     One slot is kept free for each of `owners` that holds none, up to half of all slots, so that its first job does not
-    wait for the hundred jobs of another owner. The collection may change when tokens are added or revoked.
+    wait for the hundred jobs of another owner. The collection may change when tokens are added or revoked. Where the
+    owners are unknown, `keeps_one_free` keeps the last free slot for an owner that holds none.
     """
 
-    def __init__(self, total: int, owners: Collection[str] = ()) -> None:
+    def __init__(self, total: int, owners: Collection[str] = (), *, keeps_one_free: bool = False) -> None:
         self.total, self._free, self._owners = total, total, owners
+        self._least = int(keeps_one_free)
         self._held: collections.Counter[str] = collections.Counter()
         self._waiting: dict[str, collections.deque[asyncio.Future[None]]] = {}  # in turn, the next owner first
 
@@ -63,10 +66,13 @@ class FairSlots:
 
     def _next(self) -> str | None:
         """The owner that gets the next slot; None if no slot is available."""
-        may_take = [
-            owner for owner in self._waiting if self._free > reserved(owner, self._held, self._owners, self.total)
-        ]
+        may_take = [owner for owner in self._waiting if self._free > self._reserved(owner)]
         return min(may_take, key=lambda owner: self._held[owner], default=None)
+
+    def _reserved(self, owner: str) -> int:
+        if not self._held[owner]:
+            return 0
+        return max(self._least, reserved(owner, self._held, self._owners, self.total))
 
     def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(owner)
@@ -78,15 +84,16 @@ class FairSlots:
     def _give_back(self, owner: str) -> None:
         self._free += 1
         self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
         self._assign_slots()
 
 
-@contextlib.asynccontextmanager
-async def search_turn(slots: FairSlots, owner: str) -> AsyncIterator[None]:
-    """Hold a slot for a search. Raises Refusal if the search times out."""
+@contextlib.contextmanager
+def refused_if_slow() -> Iterator[None]:
+    """Raise Refusal if a search times out."""
     try:
-        async with slots.taken(owner):
-            yield
+        yield
     except TimeoutError:
         raise Refusal(
             503, "too_slow", "the search took too long: use longer words or fewer filters", retry_seconds=5

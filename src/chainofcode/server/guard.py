@@ -1,8 +1,8 @@
 """Checks before every request: host, origin, token, rate and size of the body.
 
 Covered: DNS rebinding (Host), requests from other pages (Origin, Sec-Fetch-Site), guessed tokens (looked up by their
-SHA-256, failures counted by address), scopes of tokens, large and slow bodies. Not covered: TLS and floods of
-connections, which a proxy must handle.
+SHA-256, failures counted by address), scopes of tokens, large and slow bodies, and clients that do not read their
+responses. Not covered: TLS and floods of connections, which a proxy must handle.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import collections
 import contextlib
 import math
+import re
 import time
 import traceback
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..trace import as_json
 from .access import ANYONE, Access, signed_in, unauthorized
 from .access_tokens import AccessToken
+from .outgoing import Outgoing
 from .quotas import RateLimiter
 from .refusal import Refusal
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, ServerSettings
@@ -51,6 +53,8 @@ _SENT_HEADERS = (
 )
 _EXPOSED_HEADERS = "x-coc-run, retry-after, traceparent, mcp-session-id"
 _OF_OPERATORS = ("/metrics", "/readyz")
+_AMBIGUOUS = "ambiguous_body"
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s\[\]:/@]+))(?::[0-9]{1,5})?")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -61,6 +65,7 @@ class RequestGuard:
         self._app, self._settings, self._access = app, settings, access
         self._metrics, self._log, self._spans = telemetry.metrics, telemetry.log, telemetry.spans
         self._rates = RateLimiter(settings.per_minute)
+        self._outgoing = Outgoing(access.owners)
         self._held: collections.Counter[str] = collections.Counter()  # bytes of bodies in memory, by owner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,6 +100,7 @@ class RequestGuard:
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
+        self._check_framing(headers)
         if scope["path"] == "/healthz":
             await self._app(scope, receive, send)
             return
@@ -107,19 +113,34 @@ class RequestGuard:
         token = self._token(scope, headers) if is_known else ANYONE
         scope["owner"] = token.owner
         self._check_rate(f"token {scope['owner']}" if is_known else _address(scope))
-        with contextlib.closing(_BodyReceiver(scope, headers, receive, self._held)) as body:
-            async with self._access.admitted(token):
-                await self._app(scope, body, send)
+
+        async def refuse(refusal: Refusal) -> None:
+            await refused(refusal, scope["path"])(scope, receive, send)
+
+        async with contextlib.AsyncExitStack() as stack:
+            body = stack.enter_context(contextlib.closing(_BodyReceiver(scope, headers, receive, self._held)))
+            sender = stack.enter_context(self._outgoing.response(token.owner, send, refuse))
+            await stack.enter_async_context(self._access.admitted(token))
+            await self._app(scope, body, sender)
 
     # --- host, origin, token, rate ----------------------------------------------------------------------------
 
+    def _check_framing(self, headers: Headers) -> None:
+        """Refuse a body whose end a proxy may see elsewhere: what follows would be another request."""
+        if "content-length" in headers and "transfer-encoding" in headers:
+            self._metrics.add("coc_refused_total", why="framing")
+            raise Refusal(
+                400, _AMBIGUOUS, "the request has both Content-Length and Transfer-Encoding; send one of them"
+            )
+
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()
-        name = host[1 : host.find("]")] if host.startswith("[") else host.rpartition(":")[0] or host
-        if not self._settings.knows_host(name):
+        found = _HOST.fullmatch(host)
+        name = (found[1] or found[2]) if found else ""
+        if not name or not self._settings.knows_host(name):
             self._metrics.add("coc_refused_total", why="host")
             raise Refusal(
-                421, "wrong_host", f"unknown host name {name[:100]!r}; the operator can add it with --allow-host"
+                421, "wrong_host", f"unknown host name {host[:100]!r}; the operator can add it with --allow-host"
             )
 
     def _cors(self, headers: Headers) -> dict[str, str]:
@@ -260,7 +281,7 @@ def refused(refusal: Refusal, path: str) -> Response:
         headers["retry-after"] = str(max(1, math.ceil(refusal.retry_seconds)))
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if refusal.status in (408, 413, 503):  # the rest of the body is not read
+    if refusal.status in (408, 413, 503) or refusal.kind == _AMBIGUOUS:  # the rest of the body is not read
         headers["connection"] = "close"
     body = as_json({"error": error})
     return Response(body, refusal.status, headers, "application/json")

@@ -19,6 +19,7 @@ from ..errors import SandboxError
 from ..sandbox import CheckedSandbox
 from .access import Access
 from .application import Application
+from .client_connection import ClientConnection
 from .descriptors import allow_descriptors
 from .run_kinds import Models
 from .settings import ServerSettings
@@ -76,7 +77,7 @@ def _url(listening: socket.socket) -> str:
 def _configured(app: ASGIApp, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=ClientConnection,
         log_config=None,
         access_log=False,
         proxy_headers=False,

@@ -27,7 +27,7 @@ from .refusal import Refusal, StorageError, invalid
 from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, deferred, replay_of, source_of
 from .runs import Runs
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, ServerSettings
-from .store import RunRecord, Store, StoredFile, new_file, new_run
+from .store import AnyRun, RunRecord, RunSummary, Store, StoredFile, new_file, new_run
 
 T = TypeVar("T")
 _THREADS = 4
@@ -149,7 +149,8 @@ class Intake:
 
     async def replay(self, owner: str, id: str, request: ReplayRequest) -> ActiveRun:
         """Run the programs of a run again: unchanged, or with changes. A model, if named, answers new calls."""
-        parent = await self.finished(id, owner)
+        parent = await self.runs.find(id, owner)
+        _check_over(parent)
         model = self.models.named(request.model) if request.model is not None else None
         self.check_start(owner, model)
         await self._replay_source(parent, request, model)  # raises if it cannot be replayed
@@ -164,7 +165,7 @@ class Intake:
         kept = as_json(KeptRequest(RunRequest(), is_detached=False, replay=request))
         return await self.runs.submit(run, deferred(make), request=kept)
 
-    async def _replay_source(self, parent: RunRecord, request: ReplayRequest, model: str | None) -> EventSource:
+    async def _replay_source(self, parent: AnyRun, request: ReplayRequest, model: str | None) -> EventSource:
         trace = await self.trace(parent)
         return await self.in_thread(parent.owner, lambda: replay_of(trace, request, model))
 
@@ -198,30 +199,33 @@ class Intake:
             raise Refusal(404, "not_found", f"there is no file {id[:100]!r}", param="files")
         return file
 
-    async def finished(self, id: str, owner: str) -> RunRecord:
-        run = await self.runs.find(id, owner)
-        if not run.is_over:
-            raise Refusal(409, "not_over", "the run is not over yet: wait, or cancel it")
+    async def finished(self, id: str, owner: str) -> RunSummary:
+        run = await self.runs.find_summary(id, owner)
+        _check_over(run)
         return run
 
-    async def _trace_path(self, run: RunRecord) -> Path:
+    async def _trace_path(self, run: AnyRun) -> Path:
         path = await self.store.local_trace(run.id)
         if not path.exists() or not path.stat().st_size:
             raise Refusal(404, "no_trace", "the run has no trace: it has no events")
         return path
 
-    async def trace(self, run: RunRecord) -> Trace:
-        """Read the trace of a run into memory, where it takes up to twenty times its size on disk. Raises Refusal."""
+    async def small_trace(self, run: AnyRun, most: int, instead: str) -> Path:
+        """The trace of a run as a file. Raises Refusal if it is larger than `most` bytes, or has no events."""
         path = await self._trace_path(run)
-        if path.stat().st_size > _MAX_READ_BYTES:
-            most = f"{_MAX_READ_BYTES:,} bytes"
-            raise Refusal(413, "too_large", f"the trace is larger than {most}: download it and use the command line")
+        if path.stat().st_size > most:
+            raise Refusal(413, "too_large", f"the trace is larger than {most:,} bytes: {instead}")
+        return path
+
+    async def trace(self, run: AnyRun) -> Trace:
+        """Read the trace of a run into memory, where it takes up to twenty times its size on disk. Raises Refusal."""
+        path = await self.small_trace(run, _MAX_READ_BYTES, "download it and use the command line")
         try:
             return await self.in_thread(run.owner, lambda: Trace.read(path, is_own=True))
         except TraceError:  # damaged, or being removed
             raise Refusal(422, "cannot_follow", "the trace of the run cannot be read") from None
 
-    async def page(self, run: RunRecord) -> str:
+    async def page(self, run: RunSummary) -> str:
         """A run as one HTML file."""
         job = {"audit": "page", "path": str(await self._trace_path(run)), "title": run.question or ""}
         return msgspec.json.decode(await self._audited(run.owner, job), type=str)
@@ -312,3 +316,8 @@ class Intake:
         if problem := await self.models.problem():
             found["model"] = problem[:500]
         return found
+
+
+def _check_over(run: AnyRun) -> None:
+    if not run.is_over:
+        raise Refusal(409, "not_over", "the run is not over yet: wait, or cancel it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from .store import PendingQuestion
+from .store import PendingQuestion, first_questions
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS requests (run TEXT PRIMARY KEY, request BLOB NOT NULL);
@@ -14,8 +14,8 @@ CREATE TABLE IF NOT EXISTS questions (
 CREATE INDEX IF NOT EXISTS runs_paused ON runs (state) WHERE state IN ('waiting', 'interrupted');
 """
 # SQLite uses a partial index only where the query repeats its condition.
-BROKEN_OFF = """SELECT record FROM runs WHERE state IN ('queued', 'running')
-UNION ALL SELECT record FROM runs WHERE state IN ('waiting', 'interrupted') AND state = 'waiting'"""
+BROKEN_OFF = """SELECT id, owner FROM runs WHERE state IN ('queued', 'running')
+UNION ALL SELECT id, owner FROM runs WHERE state IN ('waiting', 'interrupted') AND state = 'waiting'"""
 FORGET = ("DELETE FROM requests WHERE run = ?", "DELETE FROM questions WHERE run = ?")
 _INTERRUPTED = """SELECT id, owner FROM runs WHERE state IN ('waiting', 'interrupted') AND state = 'interrupted'
 AND EXISTS (SELECT 1 FROM requests WHERE run = runs.id) ORDER BY number"""
@@ -54,7 +54,7 @@ def question_of(database: sqlite3.Connection, run: str, call: str) -> PendingQue
 
 def questions(database: sqlite3.Connection, owner: str, limit: int, run: str | None) -> list[PendingQuestion]:
     rows = database.execute(_OPEN, {"owner": owner, "limit": limit, "run": run})
-    return [PendingQuestion(*row) for row in rows]
+    return first_questions(PendingQuestion(*row) for row in rows)
 
 
 def answer_question(database: sqlite3.Connection, id: str, answer: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from . import pending
+from . import pending, sqlite_runs
 from .trace_files import PARTIAL
 
 TABLES = """
@@ -24,8 +24,10 @@ CREATE INDEX IF NOT EXISTS uses_of ON uses (run);
 # Versions of the database: 0 had neither the owners of artifacts nor the times of uploads.
 _KNOWS_ALL_FILES = 1
 _HAS_UNKNOWN_FILES = 2  # created in a directory that already had files: those must stay
-_ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running', 'waiting') ORDER BY number LIMIT ?"""
+_ENDED = """SELECT id FROM runs WHERE state NOT IN ('queued', 'running', 'waiting') AND created < ?
+ORDER BY created LIMIT ?"""
 _FORGET = (
+    "DELETE FROM records WHERE number = (SELECT number FROM runs WHERE id = ?)",
     "DELETE FROM runs WHERE id = ?",
     "DELETE FROM artifacts WHERE run = ?",
     "DELETE FROM uses WHERE run = ?",
@@ -37,7 +39,7 @@ _UNUSED = "SELECT id FROM files WHERE created < ? AND NOT EXISTS (SELECT 1 FROM 
 class _RunFacts(msgspec.Struct):
     """The fields of a run's record that matter here."""
 
-    created: float = 0.0
+    id: str
     artifacts: list[dict[str, object]] = []
 
 
@@ -57,9 +59,9 @@ def _upgrade(database: sqlite3.Connection, directory: Path) -> None:
     database.execute("BEGIN IMMEDIATE")
     if "created" not in [row[1] for row in database.execute("PRAGMA table_info(files)")]:
         database.execute("ALTER TABLE files ADD COLUMN created REAL")  # uploads without a time stay
-    for id, record in database.execute("SELECT id, record FROM runs").fetchall():
+    for record in sqlite_runs.every_record(database):
         kept = msgspec.json.decode(record, type=_RunFacts)
-        link(database, id, [str(file["sha256"]) for file in kept.artifacts])
+        link(database, kept.id, [str(file["sha256"]) for file in kept.artifacts])
     version = _HAS_UNKNOWN_FILES if any(_unknown(database, directory)) else _KNOWS_ALL_FILES
     database.execute(f"PRAGMA user_version = {version}")
     database.execute("COMMIT")
@@ -72,8 +74,7 @@ def link(database: sqlite3.Connection, run: str, artifacts: Iterable[str]) -> No
 
 def ended_before(database: sqlite3.Connection, time: float, most: int) -> list[str]:
     """Runs created before a time that have ended, the oldest first."""
-    rows = database.execute(_ENDED, (most,)).fetchall()
-    return [id for id, record in rows if msgspec.json.decode(record, type=_RunFacts).created < time]
+    return [row[0] for row in database.execute(_ENDED, (time, most))]
 
 
 def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:

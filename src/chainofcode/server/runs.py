@@ -10,10 +10,10 @@ import contextlib
 import functools
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import NoReturn
 
 import msgspec
 
-from ..audit import parted
 from ..engine import Result
 from ..errors import ChainOfCodeError, WorkerLostError
 from ..methods.presentation import in_words
@@ -27,11 +27,12 @@ from .peers import Peers
 from .questions import asked_person
 from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
+from .run_events import StreamEvent, stream_events
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
+from .store import ANY_RUN, AnyRun, QueueRoom, RunFilter, RunRecord, RunSummary, State, Store
 from .telemetry import Telemetry
-from .trace_files import TraceReader
+from .trace_reader import TraceReader
 from .workers import Workers
 
 KEEP_SECONDS = 15.0
@@ -40,7 +41,6 @@ _MAX_RESUMED = 5  # so that a run that crashes workers is not resumed forever
 _STILL_SECONDS = 0.02  # calls that are answered faster are not reported: they would only flicker
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
-StreamEvent = tuple[int | None, str, bytes]  # number, kind, data
 
 
 class Runs:
@@ -319,21 +319,25 @@ class Runs:
         return active if active is not None and active.run.owner == owner else None
 
     async def find(self, id: str, owner: str) -> RunRecord:
-        run = self._newest(id, owner) or await self._store.run(id, owner)
-        if run is None:
-            raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
-        return run
+        return self._newest(id, owner) or await self._store.run(id, owner) or _not_found(id)
+
+    async def find_summary(self, id: str, owner: str) -> RunSummary:
+        """What is needed to follow a run, or to read its trace: its record may be large."""
+        newest = self._newest(id, owner)
+        run = RunSummary.of(newest) if newest is not None else await self._store.summary(id, owner)
+        return run or _not_found(id)
 
     def _newest(self, id: str, owner: str) -> RunRecord | None:
         """A run that is newer than its record in the store."""
         run = self._active[id].run if id in self._active else self._unsaved.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(self, owner: str, limit: int, before: str | None, chosen: RunFilter = ANY_RUN) -> list[RunRecord]:
+    async def listed(self, owner: str, limit: int, before: str | None, chosen: RunFilter = ANY_RUN) -> list[RunSummary]:
         kept = await self._store.runs(owner, limit, before, chosen)
-        return [self._newest(run.id, owner) or run for run in kept]
+        newest = [self._newest(run.id, owner) for run in kept]
+        return [old if new is None else RunSummary.of(new) for old, new in zip(kept, newest, strict=True)]
 
-    async def remove(self, run: RunRecord) -> None:
+    async def remove(self, run: RunSummary) -> None:
         """Remove a finished run."""
         unsaved = self._unsaved.pop(run.id, None)  # else `flush` would write it again
         try:
@@ -352,7 +356,7 @@ class Runs:
             self._unsaved.pop(run.id, None)
 
     async def follow(
-        self, run: RunRecord, after: int = -1, *, is_live: bool = True
+        self, run: AnyRun, after: int = -1, *, is_live: bool = True
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end.
 
@@ -367,8 +371,8 @@ class Runs:
                 if changed is None and self.peers is not None:
                     active = self.active(run.id, run.owner)
                     changed, run = await self._stored_change(run, self.peers)
-                lines = reader.batch()
-                events = _stream_events(lines, number, after)
+                lines = await reader.batch()
+                events = stream_events(lines, number, after)
                 number += len(lines)
                 if events:
                     yield events
@@ -391,10 +395,10 @@ class Runs:
             state = active.run.state if active is not None else run.state
             yield [(number, "end", msgspec.json.encode({"state": state}))]
 
-    async def _stored_change(self, run: RunRecord, peers: Peers) -> tuple[asyncio.Event | None, RunRecord]:
-        """The next change of a run that another server may have (None if it is not active), and its record."""
+    async def _stored_change(self, run: AnyRun, peers: Peers) -> tuple[asyncio.Event | None, AnyRun]:
+        """The next change of a run that another server may have (None if it is not active), and its state."""
         changed = peers.change_of(run.id)
-        stored = self._newest(run.id, run.owner) or await self._store.run(run.id, run.owner) or run
+        stored = self._newest(run.id, run.owner) or await self._store.summary(run.id, run.owner) or run
         await self._store.local_trace(run.id)
         return changed if stored.state in ("queued", "running") else None, stored
 
@@ -432,9 +436,9 @@ class Runs:
         await peers.queue.cancel(run.id)
         deadline = time.monotonic() + _CANCEL_SECONDS
         while True:
-            changed, run = await self._stored_change(run, peers)
+            changed, stored = await self._stored_change(run, peers)
             if changed is None or time.monotonic() > deadline:
-                return run
+                return msgspec.structs.replace(run, state=stored.state)
             await is_set_within(changed, 1.0)
 
     def keep_held(self, begun: Sequence[ActiveRun], held: Mapping[str, bool]) -> None:
@@ -483,18 +487,13 @@ async def _nothing_recorded(run: RunRecord) -> Continuation | None:
     return None
 
 
+def _not_found(id: str) -> NoReturn:
+    raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
+
+
 def _words(answer: Answer) -> str:
     return in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
 
 
-def _kind(line: bytes) -> str:
-    """The kind of an event: the first member of its line."""
-    return line[10 : line.index(b'"', 10)].decode() if line.startswith(b'{"event":"') else "step"
-
-
 def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
     return active.changed if active is not None and not active.over.is_set() else None
-
-
-def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
-    return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]

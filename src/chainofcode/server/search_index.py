@@ -44,22 +44,22 @@ END;
 """
 _TRIGGERS = ("search_added", "search_changed", "search_removed")
 _PROBE = "CREATE VIRTUAL TABLE temp.probe USING fts5(words, detail='none', tokenize='trigram case_sensitive 1')"
-_PLAIN = "SELECT record FROM runs WHERE owner = :owner AND number < :before"
-_INDEXED = """SELECT record FROM search CROSS JOIN runs ON runs.number = search.rowid & ((1 << 40) - 1)
+_PLAIN = "SELECT summary FROM runs WHERE owner = :owner AND number < :before"
+_INDEXED = """SELECT summary FROM search CROSS JOIN runs ON runs.number = search.rowid & ((1 << 40) - 1)
 WHERE search MATCH :trigrams AND search.rowid >= :first AND search.rowid < :first + :before AND runs.owner = :owner"""
 
 
-_FACTS = {  # filters besides words: the record is JSON, in a BLOB
+_FACTS = {  # filters besides words
     "state": "runs.state = :state",
-    "method": "json_extract(CAST(record AS TEXT), '$.method') = :method",
-    "model": "json_extract(CAST(record AS TEXT), '$.model') = :model",
-    "since": "json_extract(CAST(record AS TEXT), '$.created') >= :since",
-    "until": "json_extract(CAST(record AS TEXT), '$.created') < :until",
+    "method": "runs.method = :method",
+    "model": "runs.model = :model",
+    "since": "runs.created >= :since",
+    "until": "runs.created < :until",
 }
 
 
 class SearchQuery(NamedTuple):
-    """A SELECT of records, the newest first, and its parameters."""
+    """A SELECT of summaries, the newest first, and its parameters."""
 
     sql: str
     given: dict[str, Any]
@@ -75,7 +75,7 @@ def prepare(database: sqlite3.Connection) -> bool:
         return False
     if triggers < len(_TRIGGERS):
         database.execute("BEGIN IMMEDIATE")
-        for statement in _statements(_CREATE):
+        for statement in statements(_CREATE):
             database.execute(statement)
         database.execute("COMMIT")
     return True
@@ -90,15 +90,22 @@ def _has_trigrams(database: sqlite3.Connection) -> bool:
     return True
 
 
-def _statements(script: str) -> list[str]:
+def drop(database: sqlite3.Connection) -> None:
+    """Remove what `prepare` creates from the table of runs, which is about to be replaced."""
+    for name in _TRIGGERS:
+        database.execute(f"DROP TRIGGER IF EXISTS {name}")
+    database.execute("DROP VIEW IF EXISTS searchable")
+
+
+def statements(script: str) -> list[str]:
     """The statements of a script. Not `executescript`: it would commit first."""
-    statements, begun = [], ""
+    found, begun = [], ""
     for line in script.strip().splitlines(keepends=True):
         begun += line
         if sqlite3.complete_statement(begun):
-            statements.append(begun)
+            found.append(begun)
             begun = ""
-    return statements
+    return found
 
 
 def query(

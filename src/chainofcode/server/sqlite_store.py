@@ -18,29 +18,21 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
 from ..errors import InputError
 from ..platforms import lock
-from ..trace import as_json
-from . import pending, removal, search_index
+from . import data_directory, pending, removal, search_index, sqlite_runs
 from .disk_reserve import DiskReserve
-from .fair_share import SEARCH_SECONDS, FairSlots, search_turn
+from .fair_share import SEARCH_SECONDS, refused_if_slow
 from .readers import Readers
 from .refusal import Refusal, StorageError
 from .settings import MAX_FILES_BYTES
-from .store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
+from .store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, RunSummary, StoredFile
 from .trace_files import TraceLog, TraceWriter, remove_partial_line
 
 T = TypeVar("T")
 _DATABASE = "runs.sqlite"
-_LOOKUP_THREADS, _SEARCH_THREADS = 2, 2
+_LOOKUP_THREADS, _SEARCH_THREADS = 2, 3
 _TABLES = """
-CREATE TABLE IF NOT EXISTS runs (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, state TEXT NOT NULL,
-    record BLOB NOT NULL, words TEXT NOT NULL DEFAULT '');
-CREATE INDEX IF NOT EXISTS runs_of ON runs (owner, number);
-CREATE INDEX IF NOT EXISTS runs_open ON runs (state) WHERE state IN ('queued', 'running');
 CREATE TABLE IF NOT EXISTS files (
     id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL,
     created REAL);
@@ -51,8 +43,6 @@ CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), check
 _LEAST_BYTES = 4096  # that a file takes up on a disk
 _USED = "SELECT coalesce(sum(max(bytes, ?)), 0) FROM files WHERE owner = ?"
 _REMOVED_AT_ONCE = 100  # so that other writes do not wait long
-_KEEP = """INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, words = excluded.words"""
 _SPEND = """INSERT INTO spent VALUES (?, ?, ?, ?)
 ON CONFLICT (day, owner) DO UPDATE SET tokens = tokens + excluded.tokens, dollars = dollars + excluded.dollars"""
 
@@ -67,9 +57,8 @@ class SQLiteStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        data_directory.take(directory, *data_directory.PARTS)
         try:
-            for part in ("", "traces", "files", "artifacts"):
-                (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise InputError(f"cannot store runs in {directory}: {error.strerror}") from None
@@ -89,7 +78,7 @@ class SQLiteStore:
             os.close(self._lock)
             raise InputError(f"cannot store runs in {directory}: {error}") from None
         self._lookups = Readers(directory / _DATABASE, _LOOKUP_THREADS)
-        self._searches, self._search_slots = Readers(directory / _DATABASE, _SEARCH_THREADS), FairSlots(_SEARCH_THREADS)
+        self._searches = Readers(directory / _DATABASE, _SEARCH_THREADS, keeps_one_free=True)
 
     def _open(self) -> sqlite3.Connection:
         self._reserve.fill()
@@ -97,17 +86,20 @@ class SQLiteStore:
         database = sqlite3.connect(self._directory / _DATABASE, isolation_level=None)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
-        database.executescript(_TABLES + removal.TABLES + pending.TABLES)
-        if "words" not in {column[1] for column in database.execute("PRAGMA table_info(runs)")}:
-            _add_words(database)
+        sqlite_runs.upgrade(database)
+        database.executescript(sqlite_runs.TABLES + _TABLES + removal.TABLES + pending.TABLES)
         self._has_index = search_index.prepare(database)
         removal.upgrade_and_sweep(database, self._directory)
-        for (record,) in database.execute(pending.BROKEN_OFF).fetchall():  # a server was killed during these runs
-            run = msgspec.json.decode(record, type=RunRecord)
-            run.state = "waiting" if pending.questions(database, run.owner, 1, run.id) else "interrupted"
-            remove_partial_line(self.trace_path(run.id))
-            database.execute(_KEEP, _row(run))
+        for id, owner in database.execute(pending.BROKEN_OFF).fetchall():  # a server was killed during these runs
+            self._break_off(database, id, owner)
         return database
+
+    def _break_off(self, database: sqlite3.Connection, id: str, owner: str) -> None:
+        run = sqlite_runs.record(database, id, owner)
+        assert run is not None
+        run.state = "waiting" if pending.questions(database, owner, 1, id) else "interrupted"
+        remove_partial_line(self.trace_path(id))
+        sqlite_runs.keep(database, sqlite_runs.row_of(run))
 
     async def _do(
         self, function: Callable[[sqlite3.Connection], T], undo: Callable[[sqlite3.Connection], object] | None = None
@@ -184,13 +176,13 @@ class SQLiteStore:
         return await asyncio.to_thread(TraceWriter.replacing, self.trace_path(id), items)
 
     async def keep(self, run: RunRecord, trace: TraceLog | None = None, request: bytes | None = None) -> None:
-        row, used = _row(run), [(file, run.id) for file in run.files]
+        row, used = sqlite_runs.row_of(run), [(file, run.id) for file in run.files]
 
         if trace is not None:
             await asyncio.to_thread(trace.close)
 
         def keep(database: sqlite3.Connection) -> None:
-            database.execute(_KEEP, row)
+            sqlite_runs.keep(database, row)
             if used:
                 database.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", used)
             if request is not None:
@@ -201,22 +193,23 @@ class SQLiteStore:
         await self._do(keep)
 
     async def run(self, id: str, owner: str) -> RunRecord | None:
-        sql = "SELECT record FROM runs WHERE id = ? AND owner = ?"
-        row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone())
-        return msgspec.json.decode(row[0], type=RunRecord) if row else None
+        return await self._lookups.do(lambda database: sqlite_runs.record(database, id, owner), owner=owner)
+
+    async def summary(self, id: str, owner: str) -> RunSummary | None:
+        return await self._lookups.do(lambda database: sqlite_runs.summary(database, id, owner), owner=owner)
 
     async def runs(
         self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
-    ) -> list[RunRecord]:
-        def find(database: sqlite3.Connection) -> list[RunRecord]:
-            sql, given = search_index.query(database, owner, run_filter, before=before, has_index=self._has_index)
-            rows = database.execute(sql, {**given, "limit": limit})
-            return [msgspec.json.decode(row[0], type=RunRecord) for row in rows]
+    ) -> list[RunSummary]:
+        def find(database: sqlite3.Connection) -> list[RunSummary]:
+            return sqlite_runs.summaries(
+                database, owner, run_filter, limit=limit, before=before, has_index=self._has_index
+            )
 
         if run_filter.is_empty:
-            return await self._lookups.do(find)
-        async with search_turn(self._search_slots, owner):
-            return await self._searches.do(find, seconds=SEARCH_SECONDS)
+            return await self._lookups.do(find, owner=owner)
+        with refused_if_slow():
+            return await self._searches.do(find, owner=owner, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
         try:
@@ -271,13 +264,13 @@ class SQLiteStore:
         await self._do(lambda database: pending.keep_question(database, question))
 
     async def question(self, id: str, owner: str) -> PendingQuestion | None:
-        return await self._lookups.do(lambda database: pending.question(database, id, owner))
+        return await self._lookups.do(lambda database: pending.question(database, id, owner), owner=owner)
 
     async def question_of(self, run: str, call: str) -> PendingQuestion | None:
         return await self._lookups.do(lambda database: pending.question_of(database, run, call))
 
     async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
-        return await self._lookups.do(lambda database: pending.questions(database, owner, limit, run))
+        return await self._lookups.do(lambda database: pending.questions(database, owner, limit, run), owner=owner)
 
     async def answer_question(self, id: str, answer: str) -> bool:
         return await self._do(lambda database: pending.answer_question(database, id, answer))
@@ -307,14 +300,14 @@ class SQLiteStore:
         def undo(database: sqlite3.Connection | None = None) -> None:
             removal.clear_files(self._directory, [file.id])
 
-        await self._lookups.do(check_room)
+        await self._lookups.do(check_room, owner=owner)
         with _storage_errors():
             await asyncio.to_thread(_written, {path: data}, undo)
         await self._do(keep, undo)
 
     async def file(self, id: str, owner: str) -> StoredFile | None:
         sql = "SELECT id, name, bytes, sha256 FROM files WHERE id = ? AND owner = ?"
-        row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone())
+        row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone(), owner=owner)
         return StoredFile(id=row[0], name=row[1], bytes=row[2], sha256=row[3]) if row else None
 
     async def local_artifact(self, sha256: str) -> Path:
@@ -355,20 +348,6 @@ class SQLiteStore:
         return {owner: (tokens, dollars) for owner, tokens, dollars in rows}
 
 
-def _row(run: RunRecord) -> tuple[str, str, str, bytes, str]:
-    """A run as a row of the table, with its searchable text."""
-    return run.id, run.owner, run.state, as_json(run), search_index.searched_words(run)
-
-
-def _add_words(database: sqlite3.Connection) -> None:
-    """Upgrade a database from before runs could be searched."""
-    database.execute("BEGIN IMMEDIATE")
-    database.execute("ALTER TABLE runs ADD COLUMN words TEXT NOT NULL DEFAULT ''")
-    for (record,) in database.execute("SELECT record FROM runs").fetchall():
-        database.execute(_KEEP, _row(msgspec.json.decode(record, type=RunRecord)))
-    database.execute("COMMIT")
-
-
 class _Write(NamedTuple):
     """A function that waits for the next transaction."""
 
@@ -397,12 +376,16 @@ def _storage_errors() -> Iterator[None]:
         raise StorageError(error.strerror or str(error)) from None
 
 
+def _opened_privately(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
 def _written(files: Mapping[Path, bytes], undo: Callable[[], object]) -> None:
     """Write files so that they survive a crash: all of them, or none."""
     try:
         for path, data in files.items():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with path.open("wb") as file:
+            with open(path, "wb", opener=_opened_privately) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

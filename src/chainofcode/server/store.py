@@ -23,7 +23,9 @@ from .trace_files import TraceLog
 State = Literal["queued", "running", "waiting", "done", "cancelled", "interrupted", "failed"]
 UNFINISHED = ("queued", "running", "waiting")  # `waiting`: for a person's answer
 _FINAL = (Reason.ANSWERED, Reason.ERROR)
-_ONLY_WHOLE = ("value", "confidence", "usage", "error", "artifacts", "files", "type", "ask_me", "resumed")
+_SUMMARY_CHARS = 2000  # of a question and of an answer; searches look at as many
+_SUMMARY_REASON_CHARS = 200
+_MAX_QUESTIONS_CHARS = 1_000_000  # of the calls in one list of questions
 
 
 class RunRecord(msgspec.Struct):
@@ -65,15 +67,63 @@ class RunRecord(msgspec.Struct):
         data.pop("owner")
         return data
 
-    def as_listed(self, max_chars: int) -> dict[str, Any]:
-        """The record as an entry of a list: short fields only, long texts cut."""
-        data = {name: value for name, value in self.as_data().items() if name not in _ONLY_WHOLE}
-        data["tokens"] = self.usage.get("prompt_tokens", 0) + self.usage.get("completion_tokens", 0)
-        data["dollars"] = self.usage.get("dollars", 0.0)
-        for name in ("question", "answer"):
-            if data[name] is not None and len(data[name]) > max_chars:
-                data[name] = data[name][: max_chars - 1] + "…"
-        return data
+
+class RunSummary(msgspec.Struct):
+    """What lists show of a run. It is stored next to the record and is always short, however large the record is.
+
+    Requests that only need to know whether a run exists, whose it is and whether it is over read the summary.
+    """
+
+    id: str
+    state: State
+    question: str | None
+    method: str
+    model: str | None
+    created: float
+    seconds: float | None = None
+    answer: str | None = None
+    reason: str | None = None
+    parent: str | None = None
+    tokens: int = 0
+    dollars: float | None = 0.0  # None: the price is unknown
+    owner: str = ""
+
+    @classmethod
+    def of(cls, run: RunRecord) -> RunSummary:
+        return cls(
+            id=run.id,
+            state=run.state,
+            question=_cut(run.question, _SUMMARY_CHARS),
+            method=run.method,
+            model=run.model,
+            created=run.created,
+            seconds=run.seconds,
+            answer=_cut(run.answer, _SUMMARY_CHARS),
+            reason=_cut(run.reason, _SUMMARY_REASON_CHARS),
+            parent=run.parent,
+            tokens=run.usage.get("prompt_tokens", 0) + run.usage.get("completion_tokens", 0),
+            dollars=run.usage.get("dollars", 0.0),
+            owner=run.owner,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in UNFINISHED
+
+    def as_data(self, max_chars: int) -> dict[str, Any]:
+        """The summary as an entry of a list of the API."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        data.pop("owner")
+        return {**data, "question": _cut(self.question, max_chars), "answer": _cut(self.answer, max_chars)}
+
+
+AnyRun = RunRecord | RunSummary
+
+
+def _cut(text: str | None, max_chars: int) -> str | None:
+    if text is None or len(text) <= max_chars:
+        return text
+    return text[: max_chars - 1] + "…"
 
 
 def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> RunRecord:
@@ -128,6 +178,17 @@ class PendingQuestion(msgspec.Struct, frozen=True):
         data: dict[str, Any] = msgspec.to_builtins(self)
         data.pop("answer")
         return {**data, "wants": self.question.wants}
+
+
+def first_questions(questions: Iterable[PendingQuestion]) -> list[PendingQuestion]:
+    """The first questions, up to the size of one list, and at least one."""
+    found, chars = list[PendingQuestion](), 0
+    for question in questions:
+        chars += len(question.call) + len(question.type)
+        if found and chars > _MAX_QUESTIONS_CHARS:
+            break
+        found.append(question)
+    return found
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -222,9 +283,11 @@ class Store(Protocol):
 
     async def run(self, id: str, owner: str) -> RunRecord | None: ...
 
+    async def summary(self, id: str, owner: str) -> RunSummary | None: ...
+
     async def runs(
         self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
-    ) -> list[RunRecord]:
+    ) -> list[RunSummary]:
         """The newest runs that match a filter; `before` is the id of the last run of the previous page."""
 
     async def remove(self, ids: Sequence[str]) -> None:
@@ -250,7 +313,7 @@ class Store(Protocol):
     async def question_of(self, run: str, call: str) -> PendingQuestion | None: ...
 
     async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
-        """The unanswered questions of unfinished runs, the oldest first."""
+        """The unanswered questions of unfinished runs, the oldest first, up to a total size."""
 
     async def answer_question(self, id: str, answer: str) -> bool:
         """Keep an answer. Return False if there was one already."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
+
+from .run_events import StreamEvent
+from .trace_reader import LongLine
 
 T = TypeVar("T")
 KEEP = b": keep\n\n"
@@ -37,9 +40,27 @@ class EventStream(StreamingResponse):
 
 def event(kind: str | None, data: bytes, number: int | None = None) -> bytes:
     """One server-sent event. Data is JSON, so it has one line."""
+    return b"%sdata: %s\n\n" % (_head(kind, number), data)
+
+
+def _head(kind: str | None, number: int | None) -> bytes:
     head = b"" if number is None else b"id: %d\n" % number
-    head += b"" if kind is None else b"event: %s\n" % kind.encode()
-    return b"%sdata: %s\n\n" % (head, data)
+    return head + (b"" if kind is None else b"event: %s\n" % kind.encode())
+
+
+async def event_parts(events: Sequence[StreamEvent]) -> AsyncGenerator[bytes, None]:
+    """Server-sent events: short ones together, a long one in pieces, so that it is never held in memory."""
+    joined = b""
+    for number, kind, data in events:
+        if isinstance(data, LongLine):
+            yield joined + _head(kind, number) + b"data: "
+            for piece in data.event_pieces():
+                yield piece
+                await asyncio.sleep(0)  # a client that reads fast must not delay the others
+            joined = b"\n\n"
+        else:
+            joined += KEEP if kind == "keep" else event(kind, data, number)
+    yield joined
 
 
 async def unless_gone(request: Request, awaited: Awaitable[T]) -> T | None:

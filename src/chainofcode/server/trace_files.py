@@ -1,4 +1,4 @@
-"""Trace files that grow during a run: one writer, any number of readers."""
+"""Trace files that grow during a run, and their one writer. `trace_reader` reads them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, Protocol, Self
+from typing import Protocol, Self
 
 from ..trace import as_json, chained, linked
 from .refusal import StorageError
 
 PARTIAL = ".partial"  # the suffix of a trace that is to replace another
-_MAX_BATCH_BYTES = 65_536
 
 
 class TraceLog(Protocol):
@@ -87,50 +86,6 @@ class TraceWriter:
             with contextlib.suppress(OSError):
                 os.fsync(fd)
             os.close(fd)
-
-
-class TraceReader:
-    """Reads the lines of a trace that may grow. If the trace is replaced, reading continues at the same line."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._partial, self._count = path, b"", 0
-        self._file: BinaryIO | None = None
-
-    def batch(self) -> list[bytes]:
-        """The next complete lines, up to a maximum size; empty when there are no new ones."""
-        lines, size = list[bytes](), 0
-        self._reopen_if_replaced()
-        while size < _MAX_BATCH_BYTES and (line := self._next()) is not None:
-            lines.append(line)
-            size += len(line)
-        return lines
-
-    def _next(self) -> bytes | None:
-        if self._file is None:
-            try:
-                self._file = self._path.open("rb")
-            except FileNotFoundError:
-                return None
-        self._partial += self._file.readline()
-        if not self._partial.endswith(b"\n"):
-            return None
-        line, self._partial = self._partial[:-1], b""
-        self._count += 1
-        return line
-
-    def _reopen_if_replaced(self) -> None:
-        if self._file is None:
-            return
-        with contextlib.suppress(FileNotFoundError):
-            if self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
-                self._file.close()
-                self._file, self._partial = self._path.open("rb"), b""
-                for _ in range(self._count):
-                    self._file.readline()
-
-    def close(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 def remove_partial_line(path: Path) -> None:

@@ -26,6 +26,7 @@ from ..settings import MAX_JSON_BYTES
 from ..store import RunRecord
 from .tool_list import ProgressReporter, ToolRequest, build_server
 
+_MAX_TRACE_BYTES = 4 * 1024**2  # as a resource: the SDK copies it several times
 _MAX_CONTAINERS, _MAX_ITEMS = 150_000, 500_000  # in the body of a request
 _MAX_SESSIONS = 1000  # shared equally by the tokens; idle sessions end after half an hour
 _IDLE_SECONDS = 2000.0  # without a request, after which all sessions of an owner have ended
@@ -61,13 +62,12 @@ class HostedBackend:
             async for batch in batches:
                 for _, kind, data in batch:
                     if kind in ("program", "call", "step", "answer"):
-                        await progress.note(data)
+                        await progress.note(data if isinstance(data, bytes) else f"a {kind} of {data.size:,} bytes")
 
     async def lines(self, id: str, owner: str) -> bytes:
         run = await self._intake.finished(id, owner)
-        await self._intake.trace(run)  # raises if there is none
-        path = await self._intake.store.local_trace(run.id)
-        return await asyncio.to_thread(path.read_bytes)
+        path = await self._intake.small_trace(run, _MAX_TRACE_BYTES, f"download it from /api/runs/{run.id}/trace")
+        return await self._intake.in_thread(owner, path.read_bytes)
 
     async def verified(self, id: str, owner: str) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.json.decode(await self._intake.verify(owner, id))

@@ -82,8 +82,8 @@ class ProgressReporter:
     def __init__(self, context: Context[Any, Any]) -> None:
         self._context, self._events, self._reported = context, 0, 0.0
 
-    async def note(self, event: Event | bytes) -> None:
-        """Count an event, or a line of a trace that encodes one."""
+    async def note(self, event: Event | bytes | str) -> None:
+        """Count an event, or a line of a trace that encodes one; a text describes an event that is too long."""
         self._events += 1
         if time.monotonic() - self._reported >= _PROGRESS_SECONDS:
             self._reported = time.monotonic()
@@ -255,7 +255,9 @@ def _owner_of(context: Context[Any, Any]) -> str:
     return str(scope.get("owner", ""))
 
 
-def _summary(event: Event | bytes) -> str:
+def _summary(event: Event | bytes | str) -> str:
+    if isinstance(event, str):
+        return event
     event = msgspec.json.decode(event, type=Kept) if isinstance(event, bytes) else event
     match event:
         case Program():

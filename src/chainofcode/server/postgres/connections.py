@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from ...errors import InputError
+from ..fair_share import SERVER, FairSlots
 from ..refusal import StorageError
 from . import schema
 
@@ -27,25 +27,32 @@ _SETTINGS = "SET search_path = {schema}, public; SET statement_timeout = '30s'; 
 
 
 class Connections:
-    """A fixed number of threads; each runs transactions on its own connection."""
+    """A fixed number of threads; each runs transactions on its own connection. Owners take turns.
 
-    def __init__(self, url: str, threads: int, name: str) -> None:
-        self._url = url
+    `keeps_one_free` is for transactions that take long: see `FairSlots`.
+    """
+
+    def __init__(self, url: str, threads: int, name: str, *, keeps_one_free: bool = False) -> None:
+        self._url, self._slots = url, FairSlots(threads, keeps_one_free=keeps_one_free)
         self._threads = ThreadPoolExecutor(threads, name)
         self._own = threading.local()
         self._opened: set[Postgres] = set()
         self._down_until = 0.0
 
-    async def do(self, function: Callable[[Postgres], T], *, seconds: float | None = None) -> T:
-        """Run a function in a transaction. Raises TimeoutError after `seconds`, StorageError if the database fails."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.now, function, seconds)
+    async def do(self, function: Callable[[Postgres], T], *, owner: str = SERVER, seconds: float | None = None) -> T:
+        """Run a function in a transaction, in the turn of an owner or of the server itself.
 
-    async def do_patiently(self, function: Callable[[Postgres], T]) -> T:
+        Raises TimeoutError after `seconds`, StorageError if the database fails.
+        """
+        async with self._slots.taken(owner):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self.now, function, seconds)
+
+    async def do_patiently(self, function: Callable[[Postgres], T], *, owner: str = SERVER) -> T:
         """Like `do`, but wait for a database that restarts."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                return await self.do(function)
+                return await self.do(function, owner=owner)
             except StorageError:
                 if time.monotonic() > deadline:
                     raise
@@ -123,16 +130,6 @@ def connected(url: str) -> Postgres:
     )
     connection.execute(_SETTINGS.format(schema=schema.SCHEMA))
     return connection
-
-
-def prepare(url: str) -> None:
-    """Create or upgrade the tables of a database. Raises InputError."""
-    try:
-        with connected(url) as connection:
-            schema.prepare(connection)
-    except psycopg.Error as error:
-        message = str(error).partition("\n")[0][:300] or reason(error)
-        raise InputError(f"cannot use the PostgreSQL database: {message}") from None
 
 
 @contextlib.contextmanager

@@ -15,23 +15,26 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError
 from ...platforms import lock
-from ..fair_share import SEARCH_SECONDS, FairSlots, search_turn
+from .. import data_directory
+from ..fair_share import SEARCH_SECONDS, SERVER, refused_if_slow
 from ..objects import ObjectStorage
 from ..refusal import Refusal, StorageError
 from ..search_index import searched
 from ..settings import MAX_FILES_BYTES
-from ..store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
+from ..store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, RunSummary, StoredFile
 from ..trace_files import TraceLog
 from . import run_rows, schema
-from .connections import Connections, Postgres, prepare
+from .connections import Connections, Postgres
 from .local_copies import LocalCopies
 from .shared_queue import PostgresQueue
 from .shipped_traces import NOTIFY, ShippedTrace, TraceCopies
+from .upgrading import prepare
 
-_THREADS, _SEARCH_THREADS, _OBJECT_THREADS = 8, 2, 4
+_THREADS, _SEARCH_THREADS, _OBJECT_THREADS = 8, 3, 4
 _LARGE_BYTES = 1024**2  # a larger finished trace is stored as an object
 _LEAST_BYTES = 4096  # the minimum that an upload counts
 _REMOVED_AT_ONCE = 100
@@ -41,6 +44,7 @@ _SPEND = """INSERT INTO spent VALUES (%s, %s, %s, %s) ON CONFLICT (day, owner)
 DO UPDATE SET tokens = spent.tokens + excluded.tokens, dollars = spent.dollars + excluded.dollars"""
 _DISCARD = "INSERT INTO garbage (key) SELECT unnest(%s::text[]) ON CONFLICT (key) DO UPDATE SET since = now()"
 _FORGET = """DELETE FROM runs WHERE id = ANY(%s) AND state NOT IN ('queued', 'running') RETURNING id, trace_key"""
+_SUMMARIES = "SELECT summary, state FROM runs WHERE owner = %(owner)s"
 _FACTS = {
     "state": "state = %(state)s",
     "method": "method = %(method)s",
@@ -61,9 +65,8 @@ class PostgresStore:
             os.close(self._lock)
             raise
         self._objects, self._database = objects, Connections(url, _THREADS, "postgres")
-        self._searches = Connections(url, _SEARCH_THREADS, "search")
+        self._searches = Connections(url, _SEARCH_THREADS, "search", keeps_one_free=True)
         self._linking = Connections(url, _OBJECT_THREADS, "objects")  # transactions that wait for the object storage
-        self._search_slots = FairSlots(_SEARCH_THREADS)
         self._directory, self.me = directory, secrets.token_hex(8)
         self._copies = LocalCopies(directory, objects)
         self._traces = TraceCopies(directory / "traces", self._database, objects)
@@ -98,7 +101,7 @@ class PostgresStore:
                 connection.execute("DELETE FROM chunks WHERE run = %s", (run.id,))
                 connection.execute("DELETE FROM garbage WHERE key = %s", (key,))
 
-        await (self._database.do if trace is None else self._database.do_patiently)(keep)
+        await (self._database.do if trace is None else self._database.do_patiently)(keep, owner=run.owner)
         if isinstance(trace, ShippedTrace):
             self._traces.end(trace)
 
@@ -110,17 +113,25 @@ class PostgresStore:
 
     async def run(self, id: str, owner: str) -> RunRecord | None:
         sql, given = "SELECT record, state FROM runs WHERE id = %s AND owner = %s", (run_rows.plain(id), owner)
-        row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
-        return run_rows.read_run(*row) if row else None
+
+        def find(connection: Postgres) -> RunRecord | None:
+            row = connection.execute(sql, given).fetchone()
+            return run_rows.read_run(*row) if row else None
+
+        return await self._database.do(find, owner=owner)
+
+    async def summary(self, id: str, owner: str) -> RunSummary | None:
+        find = _list(f"{_SUMMARIES} AND id = %(id)s", {"owner": owner, "id": run_rows.plain(id)})
+        return next(iter(await self._database.do(find, owner=owner)), None)
 
     async def runs(
         self, owner: str, limit: int, before: str | None, run_filter: RunFilter = ANY_RUN
-    ) -> list[RunRecord]:
-        find = _search(owner, limit, before, run_filter)
+    ) -> list[RunSummary]:
+        find = _list(*_search(owner, limit, before, run_filter))
         if run_filter.is_empty:
-            return await self._database.do(find)
-        async with search_turn(self._search_slots, owner):
-            return await self._searches.do(find, seconds=SEARCH_SECONDS)
+            return await self._database.do(find, owner=owner)
+        with refused_if_slow():
+            return await self._searches.do(find, owner=owner, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
         def forget(connection: Postgres) -> list[str]:
@@ -197,20 +208,22 @@ ORDER BY created LIMIT %s"""
         await self._database.do_patiently(lambda connection: connection.execute(run_rows.KEEP_QUESTION, row))
 
     async def question(self, id: str, owner: str) -> PendingQuestion | None:
-        return await self._question(run_rows.OWN_QUESTION, (run_rows.plain(id), owner))
+        return await self._question(run_rows.OWN_QUESTION, (run_rows.plain(id), owner), owner)
 
     async def question_of(self, run: str, call: str) -> PendingQuestion | None:
         return await self._question(run_rows.QUESTION_OF, (run, run_rows.as_bytes(call)))
 
-    async def _question(self, sql: str, given: tuple[object, ...]) -> PendingQuestion | None:
-        row = await self._database.do_patiently(lambda connection: connection.execute(sql, given).fetchone())
+    async def _question(self, sql: str, given: tuple[object, ...], owner: str = SERVER) -> PendingQuestion | None:
+        def find(connection: Postgres) -> Any:
+            return connection.execute(sql, given).fetchone()
+
+        row = await self._database.do_patiently(find, owner=owner)
         return run_rows.read_question(row)
 
     async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
-        given = {"owner": owner, "limit": limit, "run": run}
-        sql = run_rows.OPEN_QUESTIONS
-        rows = await self._database.do(lambda connection: connection.execute(sql, given).fetchall())
-        return [question for row in rows if (question := run_rows.read_question(row)) is not None]
+        return await self._database.do(
+            lambda connection: run_rows.open_questions(connection, owner, limit, run), owner=owner
+        )
 
     async def answer_question(self, id: str, answer: str) -> bool:
         return await self._database.do(lambda connection: run_rows.answer(connection, id, answer))
@@ -236,16 +249,16 @@ ORDER BY created LIMIT %s"""
             connection.execute("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s)", row)
             connection.execute("DELETE FROM garbage WHERE key = %s", (f"files/{file.id}",))
 
-        await self._database.do(check_room)
+        await self._database.do(check_room, owner=owner)
         await self._put({f"files/{file.id}": data})
-        await self._database.do(keep)
+        await self._database.do(keep, owner=owner)
 
     async def file(self, id: str, owner: str) -> StoredFile | None:
         sql, given = (
             "SELECT id, name, bytes, sha256 FROM files WHERE id = %s AND owner = %s",
             (run_rows.plain(id), owner),
         )
-        row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
+        row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone(), owner=owner)
         return StoredFile(id=row[0], name=row[1], bytes=row[2], sha256=row[3]) if row else None
 
     async def local_file(self, file: StoredFile) -> Path:
@@ -298,8 +311,8 @@ ORDER BY created LIMIT %s"""
 
 def _locked(directory: Path) -> int:
     """Lock a directory for local copies, and remove what an earlier server left in it."""
+    data_directory.take(directory)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise InputError(f"cannot store copies in {directory}: {error.strerror}") from None
@@ -311,14 +324,14 @@ def _locked(directory: Path) -> int:
     if (directory / "runs.sqlite").exists():
         os.close(held)
         raise InputError(f"{directory} has the runs of an SQLite store: give --store postgresql:// its own --data")
-    for part in ("traces", "files", "artifacts"):
+    for part in data_directory.PARTS:
         shutil.rmtree(directory / part, ignore_errors=True)
         (directory / part).mkdir(mode=0o700)
     return held
 
 
-def _search(owner: str, limit: int, before: str | None, run_filter: RunFilter) -> Callable[[Postgres], list[RunRecord]]:
-    sql = "SELECT record, state FROM runs WHERE owner = %(owner)s"
+def _search(owner: str, limit: int, before: str | None, run_filter: RunFilter) -> tuple[str, dict[str, object]]:
+    sql = _SUMMARIES
     given: dict[str, object] = {"owner": owner, "limit": limit}
     if before is not None:
         sql += " AND number < (SELECT number FROM runs WHERE id = %(before)s AND owner = %(owner)s)"
@@ -331,8 +344,20 @@ def _search(owner: str, limit: int, before: str | None, run_filter: RunFilter) -
         if value is not None:
             sql += f" AND {condition}"
             given[name] = run_rows.plain(value) if isinstance(value, str) else value
-    sql += " ORDER BY number DESC LIMIT %(limit)s"
-    return lambda connection: [run_rows.read_run(*row) for row in connection.execute(sql, given)]
+    return f"{sql} ORDER BY number DESC LIMIT %(limit)s", given
+
+
+def _list(sql: str, given: dict[str, object]) -> Callable[[Postgres], list[RunSummary]]:
+    """Read summaries. Write those that are missing first, because an older server has written their rows."""
+
+    def find(connection: Postgres) -> list[RunSummary]:
+        rows = connection.execute(sql, given).fetchall()
+        if any(row[0] is None for row in rows):
+            run_rows.add_summaries(connection)
+            rows = connection.execute(sql, given).fetchall()
+        return [run_rows.read_summary(*row) for row in rows]
+
+    return find
 
 
 def _escaped(word: str) -> str:

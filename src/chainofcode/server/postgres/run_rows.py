@@ -7,25 +7,28 @@ import msgspec
 from ...trace import as_json
 from ..refusal import TakenOver
 from ..search_index import searched_words
-from ..store import PendingQuestion, RunRecord
+from ..store import PendingQuestion, RunRecord, RunSummary, first_questions
 from .connections import Postgres
 from .shipped_traces import NOTIFY
 
-_INSERT = """INSERT INTO runs (id, owner, state, method, model, created, record, words, server)
-VALUES (%(id)s, %(owner)s, %(state)s, %(method)s, %(model)s, %(created)s, %(record)s, %(words)s, %(server)s)
+_INSERT = """INSERT INTO runs (id, owner, state, method, model, created, record, words, summary, server)
+VALUES (%(id)s, %(owner)s, %(state)s, %(method)s, %(model)s, %(created)s, %(record)s, %(words)s, %(summary)s,
+%(server)s)
 ON CONFLICT (id) DO NOTHING"""
 # A run belongs to its server; without a server it may be changed unless it is active.
 _UPDATE = """UPDATE runs SET state = %(state)s, model = %(model)s, record = %(record)s, words = %(words)s,
-server = %(server)s, is_cancelled = false
+summary = %(summary)s, server = %(server)s, is_cancelled = false
 WHERE id = %(id)s AND (server = %(me)s OR (server IS NULL AND state NOT IN ('queued', 'running')))"""
 OWN_QUESTION = "SELECT questions.* FROM questions JOIN runs ON runs.id = run WHERE questions.id = %s AND owner = %s"
 QUESTION_OF = "SELECT questions.* FROM questions WHERE run = %s AND sha256(call) = sha256(%s)"
-OPEN_QUESTIONS = """SELECT questions.* FROM questions JOIN runs ON runs.id = run
+_OPEN_QUESTIONS = """SELECT questions.* FROM questions JOIN runs ON runs.id = run
 WHERE owner = %(owner)s AND answer IS NULL AND state IN ('queued', 'running', 'waiting')
 AND (%(run)s::text IS NULL OR run = %(run)s) ORDER BY asked LIMIT %(limit)s"""
 KEEP_QUESTION = """INSERT INTO questions VALUES (%s, %s, %s, %s, %s, %s, %s)
 ON CONFLICT (run, sha256(call)) DO UPDATE SET id = excluded.id, type = excluded.type, line = excluded.line,
 asked = excluded.asked, answer = excluded.answer"""
+_SETTLE = "UPDATE runs SET state = %s, record = %s, summary = %s, server = NULL, is_cancelled = false WHERE id = %s"
+_WITHOUT_SUMMARY = "SELECT id, record, state FROM runs WHERE summary IS NULL ORDER BY number LIMIT 1"
 _IS_ANSWERED = "SELECT bool_and(answer IS NOT NULL) FROM questions WHERE run = %s"
 
 
@@ -49,6 +52,7 @@ def write(
         "created": run.created,
         "record": as_json(run),
         "words": searched_words(run),
+        "summary": as_json(RunSummary.of(run)),
         "server": me if is_held else None,
         "me": me,
     }
@@ -88,6 +92,33 @@ def read_run(record: bytes, state: str) -> RunRecord:
     run = msgspec.json.decode(record, type=RunRecord)
     run.state = state  # type: ignore[assignment]
     return run
+
+
+def read_summary(summary: bytes, state: str) -> RunSummary:
+    """Decode a summary; its state comes from the row."""
+    found = msgspec.json.decode(summary, type=RunSummary)
+    found.state = state  # type: ignore[assignment]
+    return found
+
+
+def settle(connection: Postgres, run: RunRecord) -> None:
+    """Write a run that no longer belongs to a server."""
+    connection.execute(_SETTLE, (run.state, as_json(run), as_json(RunSummary.of(run)), run.id))
+    connection.execute(NOTIFY, (f"changed {run.id}",))
+    if run.state == "queued":
+        connection.execute(NOTIFY, ("queued",))
+
+
+def add_summaries(connection: Postgres) -> None:
+    """Write the missing summaries, of runs from an older version. It reads one record at a time."""
+    while row := connection.execute(_WITHOUT_SUMMARY).fetchone():
+        run = read_run(row[1], row[2])
+        connection.execute("UPDATE runs SET summary = %s WHERE id = %s", (as_json(RunSummary.of(run)), row[0]))
+
+
+def open_questions(connection: Postgres, owner: str, limit: int, run: str | None) -> list[PendingQuestion]:
+    rows = connection.execute(_OPEN_QUESTIONS, {"owner": owner, "limit": limit, "run": run})
+    return first_questions(question for row in rows if (question := read_question(row)) is not None)
 
 
 def question_row(question: PendingQuestion) -> tuple[object, ...]:

@@ -13,7 +13,7 @@ import psycopg
 from ...errors import InputError
 
 SCHEMA = "chainofcode"
-_VERSION = 2
+_VERSION = 3
 _MIGRATING = 7263001  # advisory locks; any numbers that nothing else uses
 CLAIMING = 7263002
 OWNER_LOCKS = 7263003
@@ -55,7 +55,12 @@ CREATE TABLE garbage (key text PRIMARY KEY, since timestamptz NOT NULL DEFAULT n
 CREATE TABLE version (number integer NOT NULL);
 """
 _TOKENS = "CREATE TABLE tokens (sha256 text PRIMARY KEY, added bigserial NOT NULL, record bytea NOT NULL)"
-_UPGRADES = {2: _TOKENS}  # by the version that they lead to
+# What lists show of a run; NULL until `run_rows.add_summaries`, and in a row that an older server has written since.
+_SUMMARIES = """
+ALTER TABLE runs ADD COLUMN IF NOT EXISTS summary bytea;
+CREATE INDEX IF NOT EXISTS runs_unsummarised ON runs (number) WHERE summary IS NULL;
+"""
+_UPGRADES = {2: _TOKENS, 3: _SUMMARIES}  # by the version that they lead to
 _SEARCHED = "CREATE INDEX runs_words ON runs USING gin (words public.gin_trgm_ops)"
 
 

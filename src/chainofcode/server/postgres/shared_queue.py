@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 import psycopg
 
-from ...trace import as_json
 from ..fair_share import has_room
 from ..refusal import Refusal, StorageError
 from ..store import ClaimedRun, QueueRoom, RunRecord
@@ -75,9 +74,9 @@ class PostgresQueue:
             run_rows.write(connection, run, self.me, request=request, is_shared=True)
 
         if places is None:
-            await self._database.do_patiently(insert)
+            await self._database.do_patiently(insert, owner=run.owner)
         else:
-            await self._database.do(insert)
+            await self._database.do(insert, owner=run.owner)
 
     async def claim(
         self, waiting: Sequence[str], models: Sequence[str], *, only_own: bool = False
@@ -110,7 +109,9 @@ class PostgresQueue:
             sql = "SELECT record, state, server FROM runs WHERE id = %s AND state IN ('queued', 'running') FOR UPDATE"
             row = connection.execute(sql, (id,)).fetchone()
             if row is not None and row[2] is None:
-                _settle(connection, msgspec.structs.replace(run_rows.read_run(row[0], row[1]), state="cancelled"))
+                run_rows.settle(
+                    connection, msgspec.structs.replace(run_rows.read_run(row[0], row[1]), state="cancelled")
+                )
             elif row is not None:
                 connection.execute("UPDATE runs SET is_cancelled = true WHERE id = %s", (id,))
                 connection.execute(NOTIFY, ("held",))
@@ -175,21 +176,12 @@ def take_over(connection: Postgres) -> None:
             run.state, run.resumed = "queued", run.resumed + 1
         else:
             run.state = "interrupted"
-        _settle(connection, run)
+        run_rows.settle(connection, run)
     connection.execute("DELETE FROM servers WHERE seen < now() - interval '1 hour'")
 
 
 def _is_detached(request: bytes | None) -> bool:
     return request is not None and msgspec.json.decode(request, type=_Detached).is_detached
-
-
-def _settle(connection: Postgres, run: RunRecord) -> None:
-    """Write a run that no longer belongs to a server."""
-    sql = "UPDATE runs SET state = %s, record = %s, server = NULL, is_cancelled = false WHERE id = %s"
-    connection.execute(sql, (run.state, as_json(run), run.id))
-    connection.execute(NOTIFY, (f"changed {run.id}",))
-    if run.state == "queued":
-        connection.execute(NOTIFY, ("queued",))
 
 
 def _check_room(connection: Postgres, owner: str, places: QueueRoom) -> None:

@@ -11,7 +11,8 @@ import psycopg
 from ...errors import InputError
 from ..access_tokens import AccessToken
 from ..refusal import StorageError
-from .connections import Connections, Postgres, prepare
+from .connections import Connections, Postgres
+from .upgrading import prepare
 
 T = TypeVar("T")
 _ADD = "INSERT INTO tokens (sha256, record) VALUES (%s, %s)"

@@ -1,0 +1,27 @@
+"""The directory of a server, `--data`. It belongs to the user of the server, and only this user can read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..errors import InputError
+from ..platforms import take_directory
+
+PARTS = ("traces", "files", "artifacts")
+
+
+def take(directory: Path, *parts: str) -> None:
+    """Create the directory and its parts, or make existing ones private.
+
+    Raises InputError if one belongs to another user: that user could read runs and uploads, and add tokens.
+    """
+    for path in (directory, *(directory / part for part in parts)):
+        try:
+            take_directory(path)
+        except PermissionError as error:
+            raise InputError(
+                f"cannot use {path}: {error.strerror}; name another directory with --data, or change its owner "
+                "with chown"
+            ) from None
+        except OSError as error:
+            raise InputError(f"cannot use {path}: {error.strerror}") from None
