@@ -61,7 +61,7 @@ def test_directory_of_another_user_is_refused(tmp_path: Path, part: str) -> None
     (data / part).mkdir(parents=True)
     os.chown(data / part, STRANGER, STRANGER)
     done = serve(data)
-    expected = f"coc: cannot use {data / part}: it belongs to another user (uid {STRANGER}); name another directory"
+    expected = f"coc: {data / part} belongs to another user (user id {STRANGER}); name another directory"
     assert done.returncode == 2 and done.stderr.startswith(expected), done.stderr
     assert not (data / "runs.sqlite").exists()
 
@@ -80,7 +80,7 @@ def test_link_of_another_user_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "data"
     link.symlink_to(tmp_path / "own")
     os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
-    with pytest.raises(InputError, match=rf"it is a link of another user \(uid {STRANGER}\)"):
+    with pytest.raises(InputError, match=rf"data is a link of another user \(user id {STRANGER}\)"):
         data_directory.take(link)
     assert mode(tmp_path / "own") == "0o755"
 
@@ -91,7 +91,7 @@ def test_link_to_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / "foreign", STRANGER, STRANGER)
     link = tmp_path / "data"
     link.symlink_to(tmp_path / "foreign")
-    with pytest.raises(InputError, match="it belongs to another user"):
+    with pytest.raises(InputError, match="data belongs to another user"):
         data_directory.take(link)
     assert mode(tmp_path / "foreign") == "0o755"
 

@@ -30,7 +30,7 @@ import msgspec
 
 from ..boot import module_path
 from ..errors import LMError
-from ..platforms import make_private_directory, usable_cores
+from ..platforms import take_directory, usable_cores
 from .chat_reply import MAX_ALTERNATIVES, ChatReply
 from .deadline import not_counted
 from .interface import LM, Completion, Message, Usage, bounded_tokens, turns
@@ -403,8 +403,8 @@ def _prefix_directory() -> Path | None:
     """Return the cache directory next to the models; None if it cannot be created, or others could write in it."""
     directory = prefix_directory()
     try:
-        make_private_directory(directory.parent)
-        make_private_directory(directory)  # prompts are private, and llama.cpp trusts what it reads
+        take_directory(directory.parent, mode=0o755, may_be_roots=True)
+        take_directory(directory)  # prompts are private, and llama.cpp trusts what it reads
     except OSError:
         return None
     return directory

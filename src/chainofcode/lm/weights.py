@@ -32,7 +32,7 @@ from typing import Any
 import msgspec
 
 from ..errors import LMError
-from ..platforms import lock, make_private_directory, open_private
+from ..platforms import lock, open_private, take_directory
 from .prefixes import forget
 
 _CHUNK_BYTES = 1 << 20
@@ -160,7 +160,7 @@ def _download(model: Weights, progress: Progress) -> None:
 def _check_directories() -> None:
     """Make the directory of the cache. Raises PermissionError if another user could replace files in it."""
     for directory in (cache_directory().parent, cache_directory()):
-        make_private_directory(directory, mode=0o755)
+        take_directory(directory, mode=0o755, may_be_roots=True)
 
 
 def _verify_or_download(model: Weights, progress: Progress) -> None:

@@ -34,8 +34,7 @@ _OUT_OF_TIME = (Reason.RUN_LIMIT, Reason.CPU_LIMIT, Reason.WALL_LIMIT)
 def engine_of(path: Path) -> str:
     """Return which engine made a database file."""
     try:
-        with path.open("rb") as file:
-            head = file.read(16)
+        head = _begin_of(path, 16)
     except OSError as error:
         raise InputError(f"cannot read the database {path}: {error.strerror}") from None
     if head.startswith(b"SQLite format 3\0"):
@@ -79,13 +78,18 @@ def _state(path: Path) -> dict[str, tuple[int, ...]]:
     """The file and its log, if it has one, with what shows that a file was changed. Raises InputError."""
     journal = Path(f"{path}-journal")
     try:
-        if journal.exists() and journal.open("rb").read(8) == _JOURNAL:
+        if journal.exists() and _begin_of(journal, len(_JOURNAL)) == _JOURNAL:
             raise InputError(f"{path} has unfinished changes in {journal}; close the programs that use it")
         logs = [log for log in (f"{path}-wal", f"{path}.wal") if os.path.exists(log) and os.path.getsize(log)]
         found = {name: os.stat(name) for name in (str(path), *logs)}
     except OSError as error:
         raise InputError(f"cannot read the database {path}: {error.strerror}") from None
     return {name: (about.st_ino, about.st_size, about.st_mtime_ns) for name, about in found.items()}
+
+
+def _begin_of(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
 
 
 async def _in_guest(

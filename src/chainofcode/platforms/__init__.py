@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 
-from .private_files import make_private_directory, open_private
 from .whole_files import read_stream, read_whole
 
 if sys.platform == "win32":
@@ -22,6 +21,7 @@ if sys.platform == "win32":
         limit_process,
         lock,
         lock_directory,
+        open_private,
         parent_timeout,
         take_directory,
         usable_cores,
@@ -39,6 +39,7 @@ else:
         limit_process,
         lock,
         lock_directory,
+        open_private,
         parent_timeout,
         take_directory,
         usable_cores,
@@ -57,7 +58,6 @@ __all__ = [
     "limit_process",
     "lock",
     "lock_directory",
-    "make_private_directory",
     "open_private",
     "parent_timeout",
     "read_stream",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # for start-up time
 OUT_OF_TIME = (-signal.SIGALRM, -signal.SIGPROF, -signal.SIGXCPU)  # exit codes of processes that took too long
 _NICENESS = 5  # the process that waits for the result has priority
 _NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE = 0o700
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -34,26 +34,6 @@ def lock(fd: int, *, waits: bool) -> None:
 def lock_directory(directory: Path) -> int:
     """Open a directory, to `lock` it."""
     return os.open(directory, _DIRECTORY)
-
-
-def take_directory(directory: Path) -> None:
-    """Create a directory for this user alone, or take the access of others to an existing one away.
-
-    Raises PermissionError if it belongs to another user, or if another user has put a link in its place.
-    """
-    directory.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-    place = os.lstat(directory)
-    if stat.S_ISLNK(place.st_mode) and place.st_uid not in (0, os.geteuid()):
-        raise PermissionError(errno.EPERM, f"it is a link of another user (uid {place.st_uid})")
-    opened = os.open(directory, _DIRECTORY)  # what is checked is what is changed, even if a link changes meanwhile
-    try:
-        found = os.fstat(opened)
-        if found.st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, f"it belongs to another user (uid {found.st_uid})")
-        if stat.S_IMODE(found.st_mode) != _PRIVATE:
-            os.fchmod(opened, _PRIVATE)
-    finally:
-        os.close(opened)
 
 
 def environment() -> dict[str, str]:
@@ -113,8 +93,63 @@ def why_not_private(found: os.stat_result, *, is_directory: bool = False) -> str
     """Why other users may have read or changed a file; empty if only this user can. In a directory, they may read."""
     if not is_own(found):
         return "belongs to another user"
-    others = stat.S_IWGRP | stat.S_IWOTH if is_directory else stat.S_IRWXG | stat.S_IRWXO
+    others = _OTHERS_WRITE if is_directory else stat.S_IRWXG | stat.S_IRWXO
     return f"is open to other users (mode {stat.S_IMODE(found.st_mode):o})" if found.st_mode & others else ""
+
+
+def take_directory(directory: Path, mode: int = 0o700, *, may_be_roots: bool = False) -> None:
+    """Create a directory, or take rights that are not in `mode` from other users of an existing one.
+
+    Raises PermissionError if it belongs to another user, who could replace every file in it, or if another user has put
+    a link in its place. With `may_be_roots`, root may own it, as a cache that an administrator provides.
+    """
+    owners = {os.geteuid(), 0} if may_be_roots else {os.geteuid()}
+    directory.mkdir(mode=mode, parents=True, exist_ok=True)
+    place = directory.lstat()
+    if stat.S_ISLNK(place.st_mode) and place.st_uid not in {os.geteuid(), 0}:
+        raise PermissionError(errno.EPERM, f"{directory} is a link of another user (user id {place.st_uid})")
+    opened = os.open(directory, _DIRECTORY)  # what is checked is what is changed, even if a link changes meanwhile
+    try:
+        found = os.fstat(opened)
+        if found.st_uid not in owners:
+            raise _not_own(directory, found)
+        if stat.S_IMODE(found.st_mode) & ~mode:
+            os.fchmod(opened, stat.S_IMODE(found.st_mode) & mode)
+    finally:
+        os.close(opened)
+
+
+def open_private(path: Path, flags: int, mode: int = 0o600) -> int:
+    """Open a regular file of this user or of root, and take the right to write from others. Does not follow a link.
+
+    Raises PermissionError for anything else.
+    """
+    try:
+        opened = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _not_a_file(path) from None
+        raise
+    try:
+        found = os.fstat(opened)
+        if not stat.S_ISREG(found.st_mode):
+            raise _not_a_file(path)
+        if found.st_uid not in {os.geteuid(), 0}:
+            raise _not_own(path, found)
+        if found.st_mode & _OTHERS_WRITE:
+            os.fchmod(opened, stat.S_IMODE(found.st_mode) & ~_OTHERS_WRITE)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _not_own(path: Path, found: os.stat_result) -> PermissionError:
+    return PermissionError(errno.EPERM, f"{path} belongs to another user (user id {found.st_uid})")
+
+
+def _not_a_file(path: Path) -> PermissionError:
+    return PermissionError(errno.EPERM, f"{path} is a link or not a regular file; remove it")
 
 
 class PosixDirectory:

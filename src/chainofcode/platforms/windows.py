@@ -45,11 +45,6 @@ def lock_directory(directory: Path) -> int:
     return os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
-def take_directory(directory: Path) -> None:
-    """Create a directory. Its access rights come from the directory above."""
-    directory.mkdir(parents=True, exist_ok=True)
-
-
 def environment() -> dict[str, str]:
     """The environment variables that every process needs: Python does not start without SYSTEMROOT."""
     return {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
@@ -94,6 +89,16 @@ def is_own(found: os.stat_result) -> bool:
 def why_not_private(found: os.stat_result, *, is_directory: bool = False) -> str:
     """Return nothing: Windows protects the files of a user by default, and their modes say nothing about it."""
     return ""
+
+
+def take_directory(directory: Path, mode: int = 0o700, *, may_be_roots: bool = False) -> None:
+    """Create a directory. Its access rights come from the directory above."""
+    directory.mkdir(parents=True, exist_ok=True)
+
+
+def open_private(path: Path, flags: int, mode: int = 0o600) -> int:
+    """Open a file. Its access rights come from the directory above, and links need a privilege."""
+    return os.open(path, flags | os.O_BINARY, mode)
 
 
 class WindowsDirectory:

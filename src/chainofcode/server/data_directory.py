@@ -20,8 +20,7 @@ def take(directory: Path, *parts: str) -> None:
             take_directory(path)
         except PermissionError as error:
             raise InputError(
-                f"cannot use {path}: {error.strerror}; name another directory with --data, or change its owner "
-                "with chown"
+                f"{error.strerror}; name another directory with --data, or change the owner with chown"
             ) from None
         except OSError as error:
             raise InputError(f"cannot use {path}: {error.strerror}") from None
