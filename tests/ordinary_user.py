@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-USER = 12_345
+USER = 30_000 + os.getpid() % 10_000  # without other processes, which signals of its tests could reach
 AS_USER = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"]
 # What the tests in `ORDINARY` (conftest.py) import: a tenth of the size of [dev].
 PACKAGES = "duckdb hypothesis matplotlib numpy openpyxl pandas pyarrow pytest pytest-xdist PyYAML quickjs-ng sympy"

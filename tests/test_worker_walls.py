@@ -40,7 +40,7 @@ from chainofcode.values.codec import encode
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can confine workers")
 TESTS = Path(__file__).parent
-USER = 12345  # an ordinary user
+USER = 20_000 + os.getpid() % 10_000  # an ordinary user, without processes of other tests
 KEY = "sk-in-the-environment"
 IS_USABLE = "import os, sys, chainofcode.methods.isolated; sys.exit(not os.access(sys.executable, os.X_OK))"
 WITHOUT_LANDLOCK = [str(TESTS / "deny.py"), "-landlock_create_ruleset"]
