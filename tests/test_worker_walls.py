@@ -13,6 +13,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -67,6 +68,14 @@ def launcher(user: str) -> tuple[list[str], dict[str, str]]:
     if user == "ordinary":
         return ordinary()
     return [sys.executable], {**os.environ, "OPENAI_API_KEY": KEY}
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory that other users can enter: pytest's own is closed again whenever another pytest starts."""
+    with tempfile.TemporaryDirectory(prefix="coc-walls-") as place:
+        os.chmod(place, 0o711)
+        yield Path(place)
 
 
 @pytest.fixture
