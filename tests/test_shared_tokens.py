@@ -112,7 +112,7 @@ def test_database_of_an_older_version_is_upgraded(postgres: PostgresServer) -> N
     with connected(url) as connection:
         schema.prepare(connection)  # nothing is left to do
         assert connection.execute("SELECT number, (SELECT count(*) FROM tokens) FROM version").fetchall() == [(3, 1)]
-        connection.execute("UPDATE version SET number = 3")
+        connection.execute("UPDATE version SET number = 4")
         with pytest.raises(InputError, match="newer version"):
             SharedTokens(url)
 
