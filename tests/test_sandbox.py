@@ -111,7 +111,7 @@ def test_doctor_is_readable() -> None:
     done = coc("doctor")
     assert done.returncode == 0
     assert done.stdout.startswith("programs run in tier ")
-    for word in ("namespaces", "Landlock", "seccomp", "rlimits", "docker", "podman"):
+    for word in ("namespaces", "Landlock", "seccomp", "rlimits", "docker", "podman", "workers"):
         assert word in done.stdout
     done = coc("doctor", within=NO_NAMESPACES)
     assert "to enable it: ordinary users cannot create namespaces here" in done.stdout
