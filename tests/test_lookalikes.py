@@ -1,4 +1,4 @@
-"""Characters in a call to approve that nobody sees, or that look like others; and texts that stay as they are."""
+"""Invisible characters and look-alikes in a call to approve, and texts that stay unchanged."""
 
 from __future__ import annotations
 

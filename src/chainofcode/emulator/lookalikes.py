@@ -1,8 +1,8 @@
-"""Makes characters visible that a person who approves a call would not see, or would take for others.
+"""Makes invisible and look-alike characters visible to a person who approves a call.
 
-These are escaped: invisible characters, spaces other than U+0020, marks that combine with any letter, and characters
+It escapes invisible characters, spaces other than U+0020, marks that combine with any letter, and characters
 that look like ASCII: letters of another alphabet within a word (UTS 39), words of look-alikes in an address or a path,
-and, next to letters of ASCII, other forms of letters, dots, colons and slashes. Words in one alphabet stay.
+and, next to letters of ASCII, other forms of letters, dots, colons and slashes. Words in one alphabet stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DRAWN_DIFFERENTLY = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>", 
 
 
 def make_visible(text: str) -> tuple[str, list[str]]:
-    """Return a text with such characters as `\\u0430`, and what each of them is."""
+    """Return a text in which such characters are escaped, as in `\\u0430`, and their names."""
     if text.isascii() and text.isprintable():
         return text, []
     hidden = {place for place, character in enumerate(text) if _is_hidden(text, place)}

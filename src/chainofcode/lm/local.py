@@ -48,7 +48,7 @@ _CONNECT_SECONDS = 30
 _HANG_UP_SECONDS = 0.05
 _CHUNK_BYTES = 65_536
 _PROCESS = Path(__file__).parent / "llama.py"
-# The variables that llama.cpp and its libraries read. It is C++ that reads prompts: it gets no keys of other models.
+# The variables that llama.cpp and its libraries read. It is C++ code that reads prompts, so it gets no other keys.
 _PASSED_ON = re.compile(
     r"PATH|HOME|USERPROFILE|LOCALAPPDATA|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG|LC_\w+|PYTHON\w+|VIRTUAL_ENV|LD_\w+|DYLD_\w+"
     r"|(CUDA|NVIDIA|HIP|HSA|ROCR|ROCM|AMD|SYCL|ONEAPI|ZE|VK|MESA|GGML|LLAMA|OMP|GOMP|KMP|MKL|OPENBLAS|MALLOC)_\w+",

@@ -1,4 +1,4 @@
-"""Requests about the databases of a user, answered in a guest: this process parses no database and no query.
+"""Reads a user's databases in a guest: this process parses neither the database nor the query.
 
 The guest has the tier, the limits and the checks of a guest that runs a program. Systems on which the sandbox does not
 work (macOS and Windows) use a worker process instead, unless the sandbox is on another machine.
@@ -47,10 +47,10 @@ def engine_of(path: Path) -> str:
     return "DuckDB"
 
 
-async def look_into(
+async def read_database(
     path: Path, request: Mapping[str, Any], sandbox: Sandbox | str, *, seconds: float, memory: int
 ) -> dict[str, Any]:
-    """Return the result of a request (`languages/database/guest/main.py`), or why there is none as its `error`.
+    """Return the result of a request (`languages/database/guest/main.py`), or an `error`.
 
     Raises InputError for a file that cannot be used.
     """
@@ -68,7 +68,7 @@ async def look_into(
                 raise InputError(f"cannot read the database {path}: {found['unreadable']}")
             if _state(path) == before:  # guests cannot lock files: what they read may have been half written
                 return found
-    raise InputError(f"cannot read the database {path}: it changes all the time; close the programs that use it")
+    raise InputError(f"cannot read the database {path}: it keeps changing; close the programs that use it")
 
 
 def _absolute(path: Path) -> Path:
@@ -76,7 +76,7 @@ def _absolute(path: Path) -> Path:
 
 
 def _state(path: Path) -> dict[str, tuple[int, ...]]:
-    """The file and its log, if it has one, with what shows that a file was changed. Raises InputError."""
+    """Return the file, and its log if it has one, with metadata that changes with the file. Raises InputError."""
     journal = Path(f"{path}-journal")
     try:
         if journal.exists() and journal.open("rb").read(8) == _JOURNAL:
@@ -143,7 +143,7 @@ async def description_of(path: str, sandbox: Sandbox | str, *, seconds: float, m
         "rows": _SHOWN_ROWS,
         "chars": _SHOWN_CHARS,
     }
-    found = await look_into(Path(path), request, sandbox, seconds=seconds, memory=memory)
+    found = await read_database(Path(path), request, sandbox, seconds=seconds, memory=memory)
     if "error" in found:
         raise InputError(f"cannot read {path}: {found['error']}")
     try:

@@ -1,4 +1,4 @@
-"""The directory of a server, `--data`. It belongs to the user of the server, and only this user can read it."""
+"""The data directory of a server, `--data`. It belongs to the user of the server, and only this user can read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..platforms import take_directory
 PARTS = ("traces", "files", "artifacts")
 
 
-def take(directory: Path, *parts: str) -> None:
+def make_private(directory: Path, *parts: str) -> None:
     """Create the directory and its parts, or make existing ones private.
 
     Raises InputError if one belongs to another user: that user could read runs and uploads, and add tokens.

@@ -1,6 +1,7 @@
 """Reads a trace that may grow: short lines in batches, a long line in pieces when it is sent.
 
-A line can have many megabytes, and many clients may follow a run without reading: no line is held in memory for them.
+A line can be many megabytes long, and many clients may follow a run without reading: no line is kept in memory for
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .refusal import StorageError
 
 PIECE_BYTES = 32 * 1024
 _BATCH_BYTES = 64 * 1024  # a longer line is read in pieces
-_SCAN_BYTES = 64 * 1024  # of a long line, before other clients have their turn
+_SCAN_BYTES = 64 * 1024  # of a long line, before other clients get a turn
 _HEAD_BYTES = 100
 _TAIL_BYTES = 2 * DIGEST_CHARS  # contains the digest, which is not part of the event
 

@@ -39,8 +39,8 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
     """Return a trace whose program may be run, with these grants in addition to the recorded ones.
 
     Raises GrantError if someone else may have recorded the trace, and it has grants that are not given again.
-    `choices` are options for the choices of the recorded run that are not given again, such as its model. With None,
-    the choices have no effect, and are left out of an approved trace.
+    `choices` lists, as options, the recorded choices that the user has not repeated, such as the model. None means that
+    choices have no effect; an approved trace then leaves them out.
     """
     grants = grants or Grants()
     if not trace.is_foreign and grants == Grants(recorded=grants.recorded):
@@ -58,7 +58,7 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
 
 
 def check_approved(trace: Trace) -> None:
-    """Raise GrantError for a trace with grants that need an approval."""
+    """Raise GrantError for a trace with grants that need approval."""
     if trace.is_foreign:
         _refuse(trace, list(_missing(settings_of(trace), Grants())))
 
@@ -129,7 +129,7 @@ def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
 
 
 def _absolute(path: str) -> str:
-    """Return a path in one form. One with `..` stays as it is: behind a link, it leads elsewhere than it says."""
+    """Return a path in a comparable form. Keep `..`, which after a link leads to the parent of the link's target."""
     return path if ".." in path.split("/") else os.path.abspath(path)
 
 
@@ -138,8 +138,8 @@ def _refuse(trace: Trace, missing: Sequence[str]) -> None:
         return
     whose = f"the trace may be someone else's: {trace.seal_problem}"
     if len(missing) > _MAX_LISTED:
-        raise GrantError(f"{whose}; it asks for {len(missing):,} grants, more than can be reviewed")
-    how = "to run it anyway, repeat these options, or give --grant-recorded (in Python: grant_recorded=True) for all:"
+        raise GrantError(f"{whose}; it asks for {len(missing):,} grants, more than you can review")
+    how = "to run it anyway, pass these options, or --grant-recorded (in Python: grant_recorded=True) for all of them:"
     raise GrantError("\n".join([whose, how, *missing]))
 
 

@@ -1,4 +1,4 @@
-"""Requests about SQLite databases. Standard library only."""
+"""Answers requests about SQLite databases. Standard library only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sqlite_result(path: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def syntax_problem(query: str) -> str:
-    """Return what is wrong with a query for which there is no database; empty for names that may exist in one."""
+    """Return the error in a query without a database, or an empty text. Unknown names may exist in a database."""
     connection = sqlite3.connect(":memory:")
     distrust(connection)
     try:

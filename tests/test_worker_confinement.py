@@ -1,4 +1,4 @@
-"""Workers, which parse untrusted data outside guests: what they cannot do, as root and as another user."""
+"""Confinement of workers, which parse untrusted data outside guests, as root and as another user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from chainofcode.methods import answer_type_of, files_of, sql
 from chainofcode.program import Program
 from chainofcode.sandbox import Jail
 from chainofcode.sandbox.remote_sandbox import RemoteSandbox
-from chainofcode.sandbox.worker_wall import can_import_later
+from chainofcode.sandbox.worker_confinement import can_import_later
 from chainofcode.server.workers import Workers
 from chainofcode.values.codec import encode
 
@@ -120,8 +120,8 @@ from chainofcode import boot
 boot._declare_packages()
 import json, os, subprocess
 started = time.process_time()
-from chainofcode.sandbox import worker_wall
-worker_wall.confine_worker()
+from chainofcode.sandbox import worker_confinement
+worker_confinement.confine_worker()
 print(time.process_time() - started)
 """
 
@@ -240,7 +240,7 @@ def test_a_confined_audit_builds_every_tier(tier: str) -> None:
 
 REFUSED_TO_HOSTS = """
 import ctypes, errno, os, socket
-from chainofcode.sandbox.worker_wall import confine_host
+from chainofcode.sandbox.worker_confinement import confine_host
 libc = ctypes.CDLL(None, use_errno=True)
 def reach(): socket.create_connection(("127.0.0.1", {port}))
 def reach_unix(): socket.socket(socket.AF_UNIX).connect("{place}/s")
@@ -270,7 +270,7 @@ def test_a_confined_host_reaches_nothing(is_confined: bool, tmp_path: Path) -> N
 
 HIDDEN = """
 import os, subprocess, sys
-from chainofcode.sandbox.worker_wall import hide_from_others
+from chainofcode.sandbox.worker_confinement import hide_from_others
 {hide}
 child = "{confine}; import os; print(b'sk-in-the' in open(f'/proc/{{os.getppid()}}/environ', 'rb').read())"
 variables = {{"PYTHONPATH": os.pathsep.join(sys.path)}}
@@ -283,7 +283,9 @@ print(done.stdout, done.stderr[-200:])
 def test_a_confined_host_cannot_read_the_keys_of_its_parent(is_protected: bool) -> None:
     """If both are of an ordinary user. Root, which builds the tiers, may read all processes."""
     command, variables = ordinary()
-    confine = "from chainofcode.sandbox.worker_wall import confine_host; confine_host()" if is_protected else "pass"
+    confine = (
+        "from chainofcode.sandbox.worker_confinement import confine_host; confine_host()" if is_protected else "pass"
+    )
     script = HIDDEN.format(hide="hide_from_others()" if is_protected else "", confine=confine)
     done = subprocess.run([*command, "-c", script], capture_output=True, text=True, check=True, env=variables, cwd="/")
     assert ("PermissionError" if is_protected else "True") in done.stdout, done
@@ -428,7 +430,7 @@ def test_no_process_outside_the_sandbox_reads_a_database(shop: Path) -> None:
     assert all("sandbox.zygote" in command for command in started), started
 
 
-def test_damaged_databases_harm_nobody(shop: Path, jail: Jail) -> None:
+def test_damaged_databases_do_no_harm(shop: Path, jail: Jail) -> None:
     """Random bytes in all pages: an error, or rows, within the limits."""
     clean = shop.read_bytes()
     chance = random.Random(32)
@@ -449,7 +451,7 @@ def test_damaged_databases_harm_nobody(shop: Path, jail: Jail) -> None:
     assert outcomes <= {"rows", "InputError", "Misfit"} and "InputError" in outcomes
 
 
-def test_a_database_that_changes_all_the_time_is_refused(shop: Path, jail: Jail) -> None:
+def test_a_database_that_keeps_changing_is_refused(shop: Path, jail: Jail) -> None:
     stopped = threading.Event()
 
     def write() -> None:
@@ -460,7 +462,7 @@ def test_a_database_that_changes_all_the_time_is_refused(shop: Path, jail: Jail)
     query = sql.Query(shop, jail)
     thread.start()
     try:
-        with pytest.raises(InputError, match="it changes all the time"):
+        with pytest.raises(InputError, match="it keeps changing"):
             query.read("SELECT name FROM items")
     finally:
         stopped.set()
