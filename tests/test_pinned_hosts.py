@@ -1,4 +1,4 @@
-"""OpenAPI hosts whose name gets another address: real servers on several addresses, and a real /etc/hosts.
+"""OpenAPI hosts whose name resolves to another address later: real servers on several addresses, and a real /etc/hosts.
 
 Each test runs in namespaces of its own, where public addresses are addresses of the loopback device.
 """

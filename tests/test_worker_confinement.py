@@ -88,10 +88,10 @@ def give(path: Path, user: str) -> None:
                 place.chmod(place.stat().st_mode | 0o011)
 
 
-def results(user: str, wall: str, key: Path, *, denied: tuple[str, ...] = ()) -> dict[str, str]:
+def results(user: str, how: str, key: Path, *, denied: tuple[str, ...] = ()) -> dict[str, str]:
     give(key, user)
     command, variables = launcher(user)
-    attack = [str(TESTS / "worker_attacks.py"), "host", wall, str(key)]
+    attack = [str(TESTS / "worker_attacks.py"), "host", how, str(key)]
     host = [*denied, command[-1], *attack] if denied else attack
     done = subprocess.run([*command, *host], env=variables, capture_output=True, text=True, check=False, cwd="/")
     assert done.returncode == 0, done.stderr
@@ -104,7 +104,7 @@ def results(user: str, wall: str, key: Path, *, denied: tuple[str, ...] = ()) ->
 @pytest.mark.parametrize("user", ["own", "ordinary"])
 def test_a_hostile_worker_can_do_nothing(user: str, landlock: bool, key: Path) -> None:
     """Keys, files, the parent, the network, programs: all are out of reach, with every layer and without Landlock."""
-    found = results(user, "walled", key, denied=() if landlock else tuple(WITHOUT_LANDLOCK))
+    found = results(user, "confined", key, denied=() if landlock else tuple(WITHOUT_LANDLOCK))
     assert [name for name, how in found.items() if how == "done"] == []
 
 

@@ -34,8 +34,7 @@ _OUT_OF_TIME = (Reason.RUN_LIMIT, Reason.CPU_LIMIT, Reason.WALL_LIMIT)
 def engine_of(path: Path) -> str:
     """Return which engine made a database file."""
     try:
-        with path.open("rb") as file:
-            head = file.read(16)
+        head = _read_head(path, 16)
     except OSError as error:
         raise InputError(f"cannot read the database {path}: {error.strerror}") from None
     if head.startswith(b"SQLite format 3\0"):
@@ -71,6 +70,11 @@ async def read_database(
     raise InputError(f"cannot read the database {path}: it keeps changing; close the programs that use it")
 
 
+def _read_head(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
 def _absolute(path: Path) -> Path:
     return path.absolute()
 
@@ -79,7 +83,7 @@ def _state(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the file, and its log if it has one, with metadata that changes with the file. Raises InputError."""
     journal = Path(f"{path}-journal")
     try:
-        if journal.exists() and journal.open("rb").read(8) == _JOURNAL:
+        if journal.exists() and _read_head(journal, len(_JOURNAL)) == _JOURNAL:
             raise InputError(f"{path} has unfinished changes in {journal}; close the programs that use it")
         logs = [log for log in (f"{path}-wal", f"{path}.wal") if os.path.exists(log) and os.path.getsize(log)]
         found = {name: os.stat(name) for name in (str(path), *logs)}
