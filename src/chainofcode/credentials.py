@@ -52,7 +52,7 @@ class Credentials:
     @functools.cached_property
     def _forms(self) -> list[_Form]:
         texts = [text for secret in self._secrets for text in (secret, *_in_base64(secret))]
-        return [tuple(map(_ways, text)) for text in texts]
+        return [tuple(map(_list_spellings, text)) for text in texts]
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -118,7 +118,7 @@ def _is_open(form: _Form, text: str, place: int) -> bool:
     return False
 
 
-def _ways(character: str) -> tuple[str, ...]:
+def _list_spellings(character: str) -> tuple[str, ...]:
     """Return the ways to write a character in text, JSON and URLs, the longest first."""
     in_json = json.dumps(character)[1:-1]
     in_url = "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))

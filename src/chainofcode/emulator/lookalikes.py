@@ -36,7 +36,7 @@ def make_visible(text: str) -> tuple[str, list[str]]:
         return text, []
     hidden = {place for place, character in enumerate(text) if _is_hidden(text, place)}
     for token in _TOKEN.finditer(text):
-        hidden.update(_lookalikes(text, token.start(), token.end()))
+        hidden.update(_find_lookalikes(text, token.start(), token.end()))
     shown = "".join(_escape(character) if place in hidden else character for place, character in enumerate(text))
     return shown, list(dict.fromkeys(_name(text[place]) for place in sorted(hidden)))[:MAX_NAMES]
 
@@ -55,7 +55,7 @@ def _is_hidden(text: str, place: int) -> bool:
     return unicodedata.category(before)[0] not in "LM" or _alphabet(character) != _alphabet(before)
 
 
-def _lookalikes(text: str, start: int, end: int) -> Iterator[int]:
+def _find_lookalikes(text: str, start: int, end: int) -> Iterator[int]:
     """Yield the places of look-alikes in a part of a text without spaces, such as an address."""
     token = text[start:end]
     if token.isascii():
@@ -67,10 +67,10 @@ def _lookalikes(text: str, start: int, end: int) -> Iterator[int]:
     has_latin = any(character.isalpha() and _alphabet(character) == "LATIN" for character in token)
     for word in _WORD.finditer(token):
         letters = [(start + place, token[place]) for place in range(*word.span()) if token[place].isalpha()]
-        yield from _foreign(letters, has_latin)
+        yield from _find_foreign(letters, has_latin)
 
 
-def _foreign(letters: list[tuple[int, str]], has_latin: bool) -> Iterator[int]:
+def _find_foreign(letters: list[tuple[int, str]], has_latin: bool) -> Iterator[int]:
     """Yield the places of letters in a word that may be taken for those of another alphabet."""
     alphabets = {_alphabet(letter) for _, letter in letters} - {""}
     if len(alphabets) > 1 and alphabets != {"LATIN", "EAST"}:

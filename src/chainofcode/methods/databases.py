@@ -54,10 +54,10 @@ async def read_database(
     Raises InputError for a file that cannot be used.
     """
     engine = request.get("engine") or engine_of(path)
-    path = _absolute(path)
+    path = _make_absolute(path)
     async with opened(sandbox) as chosen:
         for _ in range(_ATTEMPTS):
-            before = _state(path)
+            before = _read_state(path)
             job = {"engine": engine, "has_log": len(before) > 1, **request}
             if sys.platform != "linux" and isinstance(chosen, (Jail, NoSandbox)):
                 found = await _in_worker({**job, "path": str(path)}, seconds, memory)
@@ -65,7 +65,7 @@ async def read_database(
                 found = await _in_guest(job, list(before), chosen, seconds=seconds, memory=memory)
             if "unreadable" in found:
                 raise InputError(f"cannot read the database {path}: {found['unreadable']}")
-            if _state(path) == before:  # guests cannot lock files: what they read may have been half written
+            if _read_state(path) == before:  # guests cannot lock files: what they read may have been half written
                 return found
     raise InputError(f"cannot read the database {path}: it keeps changing; close the programs that use it")
 
@@ -75,11 +75,11 @@ def _read_head(path: Path, size: int) -> bytes:
         return file.read(size)
 
 
-def _absolute(path: Path) -> Path:
+def _make_absolute(path: Path) -> Path:
     return path.absolute()
 
 
-def _state(path: Path) -> dict[str, tuple[int, ...]]:
+def _read_state(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the file, and its log if it has one, with metadata that changes with the file. Raises InputError."""
     journal = Path(f"{path}-journal")
     try:
@@ -114,11 +114,11 @@ async def _in_guest(
     async with sandbox.start(job) as session:
         async for signal in session:
             if isinstance(signal, Ended):
-                return _found(signal, seconds)
+                return _read_result(signal, seconds)
     raise SandboxError("the guest that reads the database ended without a result")
 
 
-def _found(ended: Ended, seconds: float) -> dict[str, Any]:
+def _read_result(ended: Ended, seconds: float) -> dict[str, Any]:
     """Return the result in the last frame of a guest, which may be hostile."""
     if ended.reason in _OUT_OF_TIME:
         return {"error": f"it took over {seconds:g} seconds"}
@@ -151,7 +151,7 @@ async def description_of(path: str, sandbox: Sandbox | str, *, seconds: float, m
     if "error" in found:
         raise InputError(f"cannot read {path}: {found['error']}")
     try:
-        tables = [_table(*table) for table in found["tables"][:_SHOWN_TABLES]]
+        tables = [_describe_table(*table) for table in found["tables"][:_SHOWN_TABLES]]
         left = int(found["count"]) - len(tables)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"cannot read {path}: its description is malformed") from None
@@ -163,7 +163,7 @@ async def description_of(path: str, sandbox: Sandbox | str, *, seconds: float, m
     )
 
 
-def _table(name: str, columns: list[list[str]], count: int, rows: list[str]) -> str:
+def _describe_table(name: str, columns: list[list[str]], count: int, rows: list[str]) -> str:
     """Describe a table. Raises TypeError, ValueError or AttributeError if a part has another type."""
     quoted = '"' + name.replace('"', '""') + '"'
     typed = [f"{column[:_SHOWN_NAME_CHARS]} {kind[:_SHOWN_NAME_CHARS]}".rstrip() for column, kind in columns]

@@ -41,7 +41,7 @@ def carry_out(
     limits: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     is_inherited = not limits["starts_guests"]
     limit_process(limits["seconds"], limits["memory"], file_bytes=_MAX_FILE_BYTES, is_inherited=is_inherited)
-    files = {path: _opened(path) for path in limits["reads"]}
+    files = {path: _try_open(path) for path in limits["reads"]}
     for name in _CODECS:
         codecs.lookup(name)
     confine(limits)
@@ -63,7 +63,7 @@ def file_of(job: dict[str, Any], path: str) -> int:
     return found
 
 
-def _opened(path: str) -> int | OSError:
+def _try_open(path: str) -> int | OSError:
     try:
         return os.open(path, _OPEN)
     except OSError as error:

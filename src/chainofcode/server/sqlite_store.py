@@ -91,10 +91,10 @@ class SQLiteStore:
         self._has_index = search_index.prepare(database)
         removal.upgrade_and_sweep(database, self._directory)
         for id, owner in database.execute(pending.BROKEN_OFF).fetchall():  # a server was killed during these runs
-            self._break_off(database, id, owner)
+            self._mark_broken_off(database, id, owner)
         return database
 
-    def _break_off(self, database: sqlite3.Connection, id: str, owner: str) -> None:
+    def _mark_broken_off(self, database: sqlite3.Connection, id: str, owner: str) -> None:
         run = sqlite_runs.record(database, id, owner)
         assert run is not None
         run.state = "waiting" if pending.questions(database, owner, 1, id) else "interrupted"

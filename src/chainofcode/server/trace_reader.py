@@ -107,10 +107,10 @@ class TraceReader:
     async def _reopen_if_replaced(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             if self._file is None:
-                self._file = _opened(self._path)
+                self._file = _open_unbuffered(self._path)
             elif self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
                 self._file.close()
-                self._file = _opened(self._path)
+                self._file = _open_unbuffered(self._path)
                 await self._skip(self._count)
 
     async def _skip(self, lines: int) -> None:
@@ -138,5 +138,5 @@ def _end_of_line(data: bytes, number: int) -> int:
     return place
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_unbuffered(path: Path) -> BinaryIO:
     return cast(BinaryIO, path.open("rb", buffering=0))

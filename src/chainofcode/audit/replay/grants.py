@@ -48,8 +48,8 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
     settings = settings_of(trace)
     _check_files(settings, grants)
     if trace.is_foreign and not grants.recorded:
-        _refuse(trace, [*_missing(settings, grants), *(choices or ())])
-    changed = {**trace.settings, **_added(settings, grants)}
+        _refuse(trace, [*_list_missing(settings, grants), *(choices or ())])
+    changed = {**trace.settings, **_merge_settings(settings, grants)}
     if not trace.is_foreign:
         return replace(trace, settings=changed)
     if choices is None and settings.asked:
@@ -60,7 +60,7 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
 def check_approved(trace: Trace) -> None:
     """Raise GrantError for a trace with grants that need approval."""
     if trace.is_foreign:
-        _refuse(trace, list(_missing(settings_of(trace), Grants())))
+        _refuse(trace, list(_list_missing(settings_of(trace), Grants())))
 
 
 def settings_of(trace: Trace) -> Settings:
@@ -81,23 +81,23 @@ def settings_of(trace: Trace) -> Settings:
 
 def grant_options(trace: Trace) -> list[str]:
     """Return everything that a trace grants its program, as the options that grant it."""
-    return list(_missing(settings_of(trace), Grants()))
+    return list(_list_missing(settings_of(trace), Grants()))
 
 
 def option_text(name: str, value: str) -> str:
     """Return an option with its value, in full, as a user can type it in a shell."""
     if len(os.fsencode(value)) > _MAX_BYTES:
         raise TraceError(f"the trace's settings cannot be used: the value of {name} is too long")
-    return f"{name}{'=' if value.startswith('-') else ' '}{_quoted(value)}"
+    return f"{name}{'=' if value.startswith('-') else ' '}{_quote(value)}"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     if value.isprintable():
         return shlex.quote(value)
-    return f"$'{''.join(map(_escaped, value))}'"
+    return f"$'{''.join(map(_escape, value))}'"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in "\\'":
         return f"\\{character}"
     if character.isprintable():
@@ -105,7 +105,7 @@ def _escaped(character: str) -> str:
     return f"\\x{ord(character):02x}" if character < "\x80" else f"\\U{ord(character):08x}"
 
 
-def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
+def _list_missing(settings: Settings, grants: Grants) -> Iterator[str]:
     """Yield an option for each recorded grant that is not given again."""
     files = dict.fromkeys(settings.files.values())
     known = {_absolute(path) for path in [*files, *grants.reads]}
@@ -151,8 +151,8 @@ def _check_files(settings: Settings, grants: Grants) -> None:
         raise InputError(f"the recorded run had no file {unknown[0]!r} (its files: {known[:500]})")
 
 
-def _added(settings: Settings, grants: Grants) -> dict[str, Any]:
-    """Return the settings that the grants change."""
+def _merge_settings(settings: Settings, grants: Grants) -> dict[str, Any]:
+    """Return the settings that the grants change, with their new values."""
     usual = Limits()
     limits = {**settings.limits, **grants.limits}
     Limits(**cast(Any, limits))  # raises InputError

@@ -68,15 +68,15 @@ def _tables(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[str
 
 def _columns(connection: sqlite3.Connection, name: str) -> list[list[str]]:
     """Return the names and types of columns, cut to a length."""
-    found = connection.execute(f"PRAGMA table_info({_quoted(name)})")
+    found = connection.execute(f"PRAGMA table_info({_quote(name)})")
     return [[str(column)[:_NAME_CHARS], str(kind)[:_NAME_CHARS]] for _, column, kind, *_ in found]
 
 
 def _content(connection: sqlite3.Connection, name: str, request: dict[str, Any]) -> tuple[int, list[str]]:
-    ((count,),) = connection.execute(f"SELECT count(*) FROM {_quoted(name)}")  # noqa: S608
-    rows = connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT {int(request['rows'])}")  # noqa: S608
+    ((count,),) = connection.execute(f"SELECT count(*) FROM {_quote(name)}")  # noqa: S608
+    rows = connection.execute(f"SELECT * FROM {_quote(name)} LIMIT {int(request['rows'])}")  # noqa: S608
     return count, [brief(row, request["chars"]) for row in rows]
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
