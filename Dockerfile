@@ -4,13 +4,14 @@ FROM python:3.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/coc
 WORKDIR /source
-# Before the source, so that a change of the source does not install everything again. Pip checks the hash of each file.
+# Installed before the source is copied, so that a change to the source does not reinstall everything. pip checks the
+# hash of each file.
 COPY deploy/image.txt ./deploy/image.txt
 RUN /opt/coc/bin/pip install --require-hashes --requirement deploy/image.txt
 COPY pyproject.toml README.md LICENSE requirements.txt ./
 COPY src ./src
 COPY examples ./examples
-# Further extras, at locked versions but without hashes: docker build --build-arg EXTRAS=local,js
+# Additional extras, at locked versions but without hashes: docker build --build-arg EXTRAS=local,js
 ARG EXTRAS=""
 RUN /opt/coc/bin/pip install --no-build-isolation --constraint requirements.txt ".[server,mcp,openai,anthropic,schema,yaml,tables,telemetry${EXTRAS:+,$EXTRAS}]"
 

@@ -247,7 +247,7 @@ def through_a_server(count: int, directory: Path) -> int:
     (directory / "script.jsonl").write_text(json.dumps({"when": "", "reply": "7"}))
     command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json", "--rate", "1000000"]
     command += ["--data", str(directory / "data"), "--model", f"scripted:{directory / 'script.jsonl'}"]
-    # Seconds enough for an honest program on a busy machine, but few for those that never end.
+    # `run` is enough for an honest program on a busy machine, but short, because some programs never end.
     limits = {"run": 2, "cpu": 1, "memory": 256 << 20, "output": 100_000, "processes": 24, "calls": 50}
     for name, value in limits.items():
         command += ["--limit", f"{name}={value}"]

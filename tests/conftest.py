@@ -98,7 +98,7 @@ QUICK = {
     "words",
     "wrappers",
 }
-# Files that root also runs as an ordinary user (ordinary_user.py): what the rights of the user decide.
+# Files whose results depend on the user's rights: root also runs them as an ordinary user (ordinary_user.py).
 ORDINARY = {
     "artifacts",
     "files",
@@ -129,7 +129,9 @@ ALONE = {
 for variable in ("COLUMNS", "LINES"):  # which readline sets: `coc` prints as wide as they say
     os.environ.pop(variable, None)
     os.unsetenv(variable)  # readline sets them past `os.environ`
-STATE = tempfile.TemporaryDirectory()  # the key that seals traces: not that of the user who runs the tests
+STATE = (
+    tempfile.TemporaryDirectory()
+)  # has the key that seals traces, instead of the key of the user who runs the tests
 os.environ["XDG_STATE_HOME"] = STATE.name
 FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE, "ordinary": ORDINARY}  # for -m
 SHARED = ROOT.parent / "shared"

@@ -1,7 +1,7 @@
 """One client that floods a server: python tests/flooding.py, with a job as JSON on standard input.
 
-Some connections repeat the first request as fast as they can. The others never read their reply. It runs in a process of its
-own, so that it does not delay the client that is measured, until its standard input ends. Then it prints the number of
+Some connections repeat the first request as fast as they can. The others never read their reply. The flood has its own
+process, so that it does not delay the client that is measured. When its standard input ends, it prints the number of
 replies by status.
 """
 

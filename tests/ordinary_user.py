@@ -1,7 +1,7 @@
-"""`python tests/ordinary_user.py` (as root): run a part of the tests, and the README's first command, as another user.
+"""`python tests/ordinary_user.py` (as root): run some of the tests, and the README's first command, as another user.
 
-A real user: setpriv changes the user id, and there is no namespace around it. The user gets a copy of the project, a
-home directory and an environment of its own, because it may read neither root's home directory nor root's Python.
+A real user: setpriv changes the user id, without a namespace. The user gets a copy of the project, and its own home
+directory and environment, because it may read neither root's home directory nor root's Python.
 """
 
 from __future__ import annotations

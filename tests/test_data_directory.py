@@ -68,7 +68,7 @@ def test_directory_of_another_user_is_refused(tmp_path: Path, part: str) -> None
 
 @as_root
 def test_tokens_of_another_user_are_not_read(tmp_path: Path) -> None:
-    """Whoever owns the directory could add tokens: it is refused before they are read."""
+    """The owner of the directory could add tokens, so the server refuses it before it reads them."""
     (tmp_path / "tokens.json").write_text("not a list of tokens")
     os.chown(tmp_path, STRANGER, STRANGER)
     assert "belongs to another user" in serve(tmp_path).stderr
@@ -80,8 +80,8 @@ def test_link_of_another_user_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "data"
     link.symlink_to(tmp_path / "own")
     os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
-    with pytest.raises(InputError, match=rf"data is a link of another user \(user id {STRANGER}\)"):
-        data_directory.take(link)
+    with pytest.raises(InputError, match=rf"data is a link that belongs to another user \(user id {STRANGER}\)"):
+        data_directory.make_private(link)
     assert mode(tmp_path / "own") == "0o755"
 
 
@@ -92,7 +92,7 @@ def test_link_to_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     link = tmp_path / "data"
     link.symlink_to(tmp_path / "foreign")
     with pytest.raises(InputError, match="data belongs to another user"):
-        data_directory.take(link)
+        data_directory.make_private(link)
     assert mode(tmp_path / "foreign") == "0o755"
 
 
@@ -105,14 +105,14 @@ def test_own_link_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_what_is_no_directory_is_refused(tmp_path: Path, kind: str) -> None:
+def test_path_that_is_not_a_directory_is_refused(tmp_path: Path, kind: str) -> None:
     data = tmp_path / "data"
     if kind == "file":
         data.write_bytes(b"")
     else:
         data.symlink_to(tmp_path / "nothing")
     with pytest.raises(InputError, match="cannot use"):
-        data_directory.take(data)
+        data_directory.make_private(data)
 
 
 @as_root

@@ -129,7 +129,7 @@ def test_locked_files_can_be_installed(name: str) -> None:
     run_command(sys.executable, "-m", "pip", "install", *options, "--requirement", str(ROOT / "deploy" / f"{name}.txt"))
 
 
-def test_the_hooks_renew_the_lock_files() -> None:
+def test_the_hooks_update_the_lock_files() -> None:
     yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'chainofcode[dev]'")
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     hooks = [(repo["rev"], hook) for repo in config["repos"] for hook in repo["hooks"]]

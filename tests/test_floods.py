@@ -1,6 +1,6 @@
 """One token floods each endpoint with large records, large lists and clients that never read; another is served.
 
-The endpoints come from the application's routes: a new one fails here until it is flooded, too.
+The endpoints come from the application's routes: the tests fail for a new endpoint until there is a flood for it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from chainofcode.server.store import RunRecord, Store, new_run
 MALLORY, ANN = "the-token-of-mallory", "the-token-of-ann-which-is-honest"
 RECORDS = 200
 MOST_SECONDS = 1.0
-MOST_BYTES = 400 * 1024**2  # more than at rest, during a flood: 128 MiB of bodies, as much of responses, and copies
-LASTING_BYTES = 200 * 1024**2  # more than at rest, after it, while the runs that it began go on
+MOST_BYTES = 400 * 1024**2  # growth allowed during a flood: 128 MiB of bodies, as much of responses, and copies
+LASTING_BYTES = 200 * 1024**2  # growth allowed after a flood, while the runs that it started continue
 SHA256 = "a" * 64
 JSON = {"Content-Type": "application/json"}
 MCP = {**JSON, "Accept": "application/json, text/event-stream"}
@@ -67,8 +67,8 @@ def chat(**more: Any) -> dict[str, Any]:
 
 
 # By method and path. RUN has a large record, LONG a trace of two lines of 30 MB. TRACE, of one megabyte, can be audited
-# within the time of the test; LARGE is the largest that
-# is read into memory, READ the largest that MCP returns.
+# within the time of the test. LARGE is the largest trace that the server reads into memory, READ the largest that MCP
+# returns.
 FLOODS: dict[str, list[Flood]] = {
     "GET /healthz": [Flood("/healthz")],
     "GET /readyz": [Flood("/readyz")],

@@ -1,4 +1,4 @@
-"""A trace of someone else grants itself nothing: each attack is refused, and works with the options that are named.
+"""Someone else's trace grants itself nothing: each attack is refused, and succeeds with the options that the error lists.
 
 Traces are recorded by real commands of two users, each with a directory for the key that seals traces.
 """
@@ -40,7 +40,7 @@ def key_of(tmp_path: Path) -> Path:
     return tmp_path / "state" / "chainofcode" / "trace.key"
 
 
-def recorded_by_mallory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *command: str | Path) -> Path:
+def record_as_mallory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *command: str | Path) -> Path:
     """Record a trace as another user."""
     own, path = os.environ["XDG_STATE_HOME"], tmp_path / "foreign.jsonl"
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "mallory"))
@@ -78,7 +78,7 @@ def options_in(refusal: str) -> list[str]:
     return [line.strip() for line in refusal.split("\n") if line.startswith("     -")]
 
 
-def refused(*command: str | Path, names: list[str], cwd: Path) -> list[str]:
+def assert_refused(*command: str | Path, names: list[str], cwd: Path) -> list[str]:
     """Assert that a command is refused with these options, and return what to type."""
     done = coc(*command, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
@@ -108,9 +108,9 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def thief(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: Path) -> Path:
-    """A trace of someone else that reads the secret, and sends it to the model that the trace names."""
+    """Someone else's trace that reads the secret, and sends it to the model that the trace names."""
     (tmp_path / "p.py").write_text(f"text = open({str(secret)!r}).read()\nanswer = summarize(text)\n")
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py", "--allow-read", secret)
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py", "--allow-read", secret)
     return with_settings(path, reads=[str(secret)], asked={"model": "openai:of-mallory"})
 
 
@@ -120,7 +120,7 @@ def sent_to(endpoint: Any) -> str:
 
 def test_resume_sends_no_secret_to_a_model_that_the_trace_names(tmp_path: Path, thief: Path, endpoint: Any) -> None:
     secret = tmp_path / "id_ed25519"
-    words = refused("resume", thief, names=[f"--allow-read {secret}", "--model openai:of-mallory"], cwd=tmp_path)
+    words = assert_refused("resume", thief, names=[f"--allow-read {secret}", "--model openai:of-mallory"], cwd=tmp_path)
     assert endpoint.seen == []
     before = thief.read_bytes()
     for kept in (words[:2], words[2:]):  # one of two is not enough
@@ -159,9 +159,9 @@ def test_resume_loads_no_model_file_that_the_trace_names(
     weights = tmp_path / "x.gguf"
     weights.write_bytes(b"GGUF" + b"\xff" * 100)
     (tmp_path / "p.py").write_text("answer = f(1)\n")
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py")
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py")
     with_settings(path, asked={option: f"local:{weights}"})
-    words = refused("resume", path, names=[f"--{option} local:{weights}"], cwd=tmp_path)
+    words = assert_refused("resume", path, names=[f"--{option} local:{weights}"], cwd=tmp_path)
     done = coc("resume", path, *words, cwd=tmp_path)
     assert FOREIGN not in done.stderr
     assert "x.gguf" in done.stderr or "llama" in done.stderr  # now llama.cpp gets the file, and cannot load it
@@ -173,13 +173,13 @@ def test_model_of_the_first_request_needs_an_approval(tmp_path: Path, thief: Pat
     head, program, *rest = lines_of(thief)
     call = {"event": "call", "prompt": "Hello", "reply": "1", "model": "openai:of-mallory", "answers": {"g()": 1}}
     write_chained(thief, [head, program, as_json(call), *rest])
-    refused("resume", thief, names=["--model openai:of-mallory"], cwd=tmp_path)
+    assert_refused("resume", thief, names=["--model openai:of-mallory"], cwd=tmp_path)
     assert endpoint.seen == []
 
 
 def test_tools_time_and_limits_of_a_resumed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p.py").write_text("answer = f(1)\n")
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py")
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py")
     settings: dict[str, Any] = {
         "tools": ["send", "pay now"],
         "limits": {"run_seconds": 600, "lm_calls": 2000, "cpu_seconds": 5},
@@ -190,9 +190,9 @@ def test_tools_time_and_limits_of_a_resumed_run(tmp_path: Path, monkeypatch: pyt
     }
     expected = ["--scratch", "--limit run=600", "--limit calls=2000", "--method-seconds 0"]
     expected += [f"--tool, --openapi or --mcp, for the tool {name}" for name in ("send", "'pay now'")]
-    refused("resume", with_settings(path, **settings), names=expected, cwd=tmp_path)
+    assert_refused("resume", with_settings(path, **settings), names=expected, cwd=tmp_path)
     with_settings(path, **{**settings, "tools": []})
-    words = refused("resume", path, names=expected[:4], cwd=tmp_path)
+    words = assert_refused("resume", path, names=expected[:4], cwd=tmp_path)
     done = coc("resume", path, *words, cwd=tmp_path)
     assert (done.returncode, FOREIGN in done.stderr) == (1, False), done.stderr
     limits = Trace.read(path).settings["limits"]
@@ -204,9 +204,9 @@ def test_files_of_a_foreign_question_are_given_again(
 ) -> None:
     (tmp_path / "data.txt").write_text("DATA-OF-THE-USER")
     model = ("--model", "openai:m", "--no-fallback", "--repairs", "0", "--budget", "tokens=1")
-    path = recorded_by_mallory(monkeypatch, tmp_path, "ask", "What?", "--file", "data.txt", *model)
+    path = record_as_mallory(monkeypatch, tmp_path, "ask", "What?", "--file", "data.txt", *model)
     endpoint.seen.clear()
-    refused("resume", path, names=[f"--file {tmp_path}/data.txt", "--model openai:m"], cwd=tmp_path)
+    assert_refused("resume", path, names=[f"--file {tmp_path}/data.txt", "--model openai:m"], cwd=tmp_path)
     assert endpoint.seen == []
     done = coc("resume", path, "--file", "data.txt", "--model", "openai:m", cwd=tmp_path)
     assert FOREIGN not in done.stderr
@@ -247,9 +247,9 @@ def test_reruns_take_nothing_from_a_foreign_trace(
     (tmp_path / "a dir").mkdir()
     (tmp_path / "p.py").write_text(f"found = {expression}\nanswer = [str(found), f(1)]\n")
     (tmp_path / "v.jsonl").write_text('{"call": "f(1)", "value": 2}\n')
-    recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py", "--values", "v.jsonl", *options)
+    record_as_mallory(monkeypatch, tmp_path, "run", "p.py", "--values", "v.jsonl", *options)
     command = RERUNS[rerun]
-    words = refused(*command, names=[name.replace("DIR", str(tmp_path)) for name in expected], cwd=tmp_path)
+    words = assert_refused(*command, names=[name.replace("DIR", str(tmp_path)) for name in expected], cwd=tmp_path)
     assert not (tmp_path / "page.html").exists()
     given = coc(*command, *words, cwd=tmp_path)
     everything = coc(*command, "--grant-recorded", cwd=tmp_path)
@@ -268,7 +268,7 @@ def test_a_foreign_trace_that_needs_nothing_runs_as_before(
     (tmp_path / "p.py").write_text("answer = f(1) + 1\n")
     (tmp_path / "v.jsonl").write_text('{"call": "f(1)", "value": 2}\n')
     harmless = ["--limit", "run=5", "--seed", "3", "--clock", "2025-01-31", "--policy", "paper", "--no-share"]
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py", "--values", "v.jsonl", *harmless)
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py", "--values", "v.jsonl", *harmless)
     with_settings(path, asked={"model": "openai:of-mallory", "votes": 3})
     done = coc(*RERUNS[rerun], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -276,7 +276,7 @@ def test_a_foreign_trace_that_needs_nothing_runs_as_before(
 
 def test_limits_of_the_command_line_replace_recorded_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p.py").write_text("print('x' * 1_500_000)\nanswer = 1\n")
-    recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py", "--limit", "output=2e6")
+    record_as_mallory(monkeypatch, tmp_path, "run", "p.py", "--limit", "output=2e6")
     done = coc("replay", "foreign.jsonl", "--limit", "output=1e6", cwd=tmp_path)
     assert done.returncode == 1 and "different" in done.stdout
     assert coc("replay", "foreign.jsonl", "--limit", "output=3e6", cwd=tmp_path).returncode == 0
@@ -404,7 +404,7 @@ def test_seals_do_not_change_what_a_trace_says(own: Path) -> None:
 
 def test_a_replay_does_not_seal_what_was_not_approved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p.py").write_text("answer = 1\n")
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py")
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py")
     with_settings(path, asked={"model": "local:evil.gguf", "emulator": "openai:evil", "method_seconds": 0, "votes": 3})
     for more in ((), ("--edit", "p.py")):
         assert coc("replay", path, *more, "--trace", "new.jsonl", cwd=tmp_path).returncode == 0
@@ -459,7 +459,7 @@ def test_the_debugger_shows_a_foreign_trace_and_refuses_to_run_it(
 
     (tmp_path / "p.py").write_text("answer = f(1)\n")
     (tmp_path / "v.jsonl").write_text('{"call": "f(1)", "value": 2}\n')
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py", "--values", "v.jsonl")
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py", "--values", "v.jsonl")
     with_settings(path, reads=[f"/etc/file-{n}" for n in range(3)])
 
     async def script(app: Any, pilot: Any) -> None:
@@ -477,7 +477,7 @@ def test_the_debugger_shows_a_foreign_trace_and_refuses_to_run_it(
 
 def test_a_refusal_is_complete_and_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p.py").write_text("answer = 1\n")
-    path = recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py")
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py")
     hostile = ["-x", "a b'c", "x\ncoc: fine", "\x1b[2K\x1b[1A", "\u202egnp.exe", "é\\", "/" + "d" * 4000]
     with_settings(path, reads=[*hostile, *(f"/f{n}" for n in range(300))])
     done = coc("why", path, cwd=tmp_path)
@@ -498,7 +498,7 @@ def test_a_refusal_is_complete_and_escaped(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize("settings", [{"reads": ["/x" * 5000]}, {"reads": [f"/{n}" for n in range(2000)]}])
 def test_a_refusal_is_bounded(settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p.py").write_text("answer = 1\n")
-    path = with_settings(recorded_by_mallory(monkeypatch, tmp_path, "run", "p.py"), **settings)
+    path = with_settings(record_as_mallory(monkeypatch, tmp_path, "run", "p.py"), **settings)
     done = coc("why", path, cwd=tmp_path)
     assert done.returncode == 2 and len(done.stderr) < 2000
 
@@ -531,7 +531,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_key_that_others_may_know_seals_nothing(how: str, own: Path, tmp_path: Path) -> None:
+def test_a_key_that_others_could_have_read_seals_nothing(how: str, own: Path, tmp_path: Path) -> None:
     if how == "owner" and os.geteuid() != 0:
         pytest.skip("only root can give a file away")
     spoil, why = SPOILT[how]
@@ -548,7 +548,7 @@ def test_without_a_place_for_the_key_traces_have_no_seal(tmp_path: Path, monkeyp
     (tmp_path / "p.py").write_text("answer = 1\n")
     path = run_own(tmp_path, "p.py", "--limit", "run=600")
     assert Trace.read(path).seal_problem == "it has no seal"
-    refused("replay", path, names=["--limit run=600.0"], cwd=tmp_path)
+    assert_refused("replay", path, names=["--limit run=600.0"], cwd=tmp_path)
     assert coc("replay", path, "--grant-recorded", cwd=tmp_path).returncode == 0
 
 
@@ -617,7 +617,7 @@ def test_a_server_runs_its_own_traces_again_and_their_copies_have_no_seal(tmp_pa
         again = server.client.post(f"/api/runs/{id}/replay", json={}).json()["id"]
         assert server.over(again)["answer"] == "3"
         (tmp_path / "copy.jsonl").write_bytes(server.client.get(f"/api/runs/{id}/trace").content)
-    refused("replay", tmp_path / "copy.jsonl", names=["--limit run=120.0"], cwd=tmp_path)
+    assert_refused("replay", tmp_path / "copy.jsonl", names=["--limit run=120.0"], cwd=tmp_path)
 
 
 def test_a_server_resumes_its_own_runs_with_their_limits(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_size_and_style(path: Path) -> None:
 # Files that run in the zygote and in guests, and so may need only the standard library.
 ZYGOTE = [
     SOURCE / "sandbox" / f"{name}.py"
-    for name in ("kernel", "seccomp", "tiers", "jail", "own_limits", "witness", "zygote")
+    for name in ("kernel", "seccomp", "tiers", "jail", "cgroup_limits", "witness", "zygote")
 ]
 
 

@@ -41,7 +41,7 @@ sys.addaudithook(interrupt)
 """
 
 
-def interrupted_at_import(start: str, command: str, number: int, hook: Path) -> tuple[int, str]:
+def interrupt_at_import(start: str, command: str, number: int, hook: Path) -> tuple[int, str]:
     variables = {**os.environ, "INTERRUPT_AT": str(number), "PYTHONPATH": f"{hook}{os.pathsep}{ROOT / 'src'}"}
     done = subprocess.run(
         [*STARTS[start], *COMMANDS[command]], env=variables, capture_output=True, text=True, timeout=60, check=False
@@ -58,17 +58,17 @@ def hook(tmp_path: Path) -> Path:
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the command `coc` is not installed in this environment")
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_at_every_import(start: str, command: str, hook: Path) -> None:
+def test_ctrl_c_at_every_import(start: str, command: str, hook: Path) -> None:
     numbers = [*range(1, 12), *range(20, 500, 24)]
     with ThreadPoolExecutor(4) as pool:
-        ends = list(pool.map(lambda number: interrupted_at_import(start, command, number, hook), numbers))
+        ends = list(pool.map(lambda number: interrupt_at_import(start, command, number, hook), numbers))
     for number, (code, errors) in zip(numbers, ends, strict=True):
         assert errors in REPORTS, (number, errors)
         assert code in (130, 0), number  # 0: there were fewer imports
     assert sum(code == 130 for code, _ in ends) > 15
 
 
-def interrupted_after(start: str, seconds: float) -> tuple[int, str]:
+def interrupt_after(start: str, seconds: float) -> tuple[int, str]:
     process = subprocess.Popen([*STARTS[start], *COMMANDS["run"]], stdout=-1, stderr=-1, text=True)
     time.sleep(seconds)
     process.send_signal(signal.SIGINT)
@@ -78,10 +78,10 @@ def interrupted_after(start: str, seconds: float) -> tuple[int, str]:
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the command `coc` is not installed in this environment")
 @pytest.mark.parametrize("start", STARTS)
-def test_at_random_times(start: str) -> None:
+def test_ctrl_c_at_random_times(start: str) -> None:
     moments = [random.Random(number).uniform(0, 1) for number in range(40)]
     with ThreadPoolExecutor(3) as pool:
-        ends = list(pool.map(lambda moment: interrupted_after(start, moment), moments))
+        ends = list(pool.map(lambda moment: interrupt_after(start, moment), moments))
     for moment, (code, errors) in zip(moments, ends, strict=True):
         if "Traceback" in errors or code == -signal.SIGINT:  # while the interpreter itself starts
             assert not re.search(r'File ".*chainofcode/', errors), (moment, errors)

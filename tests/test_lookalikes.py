@@ -1,4 +1,4 @@
-"""Characters in a call to approve that nobody sees, or that look like others; and texts that stay as they are."""
+"""Invisible characters and look-alikes in a call to approve, and texts that stay unchanged."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_approval_in_a_terminal(tmp_path: Path) -> None:
     assert not (tmp_path / "sent").exists()
 
 
-def test_a_person_who_is_asked_for_a_value_sees_them() -> None:
+def test_a_person_sees_escaped_characters_in_a_question() -> None:
     seen: list[Question] = []
 
     async def asked(question: Question) -> str:

@@ -1,4 +1,4 @@
-"""OpenAPI hosts whose name gets another address: real servers on several addresses, and a real /etc/hosts.
+"""OpenAPI hosts whose name resolves to another address later: real servers on several addresses, and a real /etc/hosts.
 
 Each test runs in namespaces of its own, where public addresses are addresses of the loopback device.
 """
@@ -103,7 +103,7 @@ def a_public_name_stays_where_it_was(directory: Path, names: Names) -> None:
 
 
 def a_public_name_never_becomes_private(directory: Path, names: Names) -> None:
-    """Even if the public server stops, which whoever owns the name can do."""
+    """Even if the public server stops: the owner of the name can stop it."""
     there, here, inside, elsewhere = Server(PUBLIC), Server("127.0.0.1"), Server(PRIVATE), Server(OTHER_PUBLIC)
     names.set("api.example.test", PUBLIC)
     for base in (None, f"http://api.example.test:{PORT}"):
@@ -113,7 +113,7 @@ def a_public_name_never_becomes_private(directory: Path, names: Names) -> None:
         there.stop()
         for private in ("127.0.0.1", "127.0.0.2", PRIVATE, "169.254.169.254", "::1", "::ffff:127.0.0.1", "0.0.0.0"):
             names.set("api.example.test", private)
-            assert "was a public one before: refused" in error_of(look)
+            assert "resolved to a public one before: the request is refused" in error_of(look)
         names.set("api.example.test", "127.0.0.1", OTHER_PUBLIC)
         assert look() == OTHER_PUBLIC  # a server that moved
         there = Server(PUBLIC)
@@ -156,7 +156,7 @@ SCENARIOS = (
 
 @needs_namespaces
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
-def test_in_namespaces(scenario: Any, tmp_path: Path) -> None:
+def test_host_names_keep_their_addresses(scenario: Any, tmp_path: Path) -> None:
     command = [*ENTER, sys.executable, __file__, scenario.__name__, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Files in the working directory that have the names of modules: no process of ours imports one of them.
+"""Files in the working directory that have the names of modules: no process of this project imports them.
 
 Each writes its name and its process into a file when it is imported.
 """

@@ -1,4 +1,4 @@
-"""A host whose worker is hostile: `python worker_attacks.py host WALL SECRET`, where WALL is `walled` or `bare`.
+"""A host whose worker is hostile: `python worker_attacks.py host HOW SECRET`, where HOW is `confined` or `bare`.
 
 The host starts a worker as `methods.isolated` does, with a job that tries what a worker must not do, and prints the
 results as JSON: `done`, or the name of the error. A bare worker does the same without confining itself, which shows that the
@@ -24,22 +24,22 @@ ALWAYS_REFUSED = ("take more memory than its limit",)  # by a limit, not by its 
 
 
 def main() -> None:
-    role, wall, *rest = sys.argv[1:]
+    role, how, *rest = sys.argv[1:]
     if role == "host":
-        print(asyncio.run(_results(wall, rest[0])))
+        print(asyncio.run(_results(how, rest[0])))
         return
     from chainofcode import boot
 
     boot._declare_packages()
     from chainofcode.methods.job_process import carry_out
 
-    if wall == "walled":
+    if how == "confined":
         carry_out(_tried)
     else:
         carry_out(_tried, confine=lambda limits: None)
 
 
-async def _results(wall: str, secret: str) -> str:
+async def _results(how: str, secret: str) -> str:
     """Start the worker, and return what it reports."""
     from chainofcode.methods.isolated import finished, message_of, started
 
@@ -50,7 +50,7 @@ async def _results(wall: str, secret: str) -> str:
             os.chmod(f"{place}/socket", 0o777)
             other.listen()
             job = {"secret": secret, "place": place, "port": server.getsockname()[1]}
-            command = [sys.executable, "-P", "-X", "utf8", __file__, "worker", wall]
+            command = [sys.executable, "-P", "-X", "utf8", __file__, "worker", how]
             message = message_of(job, seconds=30, memory=_MEMORY_BYTES)
             code, output = await finished(await started(command), message, 30)
     assert code == 0, f"the worker exited with code {code}"

@@ -1,6 +1,6 @@
 """Reason in code: Python runs what it can, a language model runs the rest."""
 
-TYPE_CHECKING = False  # nothing is imported here: only after that, `coc` handles Ctrl-C
+TYPE_CHECKING = False  # imports nothing here, because `coc` handles Ctrl-C only after this module
 if TYPE_CHECKING:
     from typing import Any
 

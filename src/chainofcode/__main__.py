@@ -7,16 +7,16 @@ import sys
 def script() -> None:
     """Run `coc` and end the process."""
     try:
-        from .interrupts import leave_when_interrupted
+        from .interrupts import exit_on_interrupt
 
-        leave_when_interrupted()
+        exit_on_interrupt()
         from .cli import main
-        from .sandbox.worker_wall import hide_from_others
+        from .sandbox.worker_confinement import hide_from_others
 
         hide_from_others()  # the environment may contain keys
         code = main()
-        leave_when_interrupted()
-    except KeyboardInterrupt:  # before the first import has finished, or a second one while the first is reported
+        exit_on_interrupt()
+    except KeyboardInterrupt:  # during the first import, or again while `coc` reports the first one
         os._exit(130)
     sys.exit(code)
 

@@ -41,7 +41,7 @@ def boot_command(python: str, module: str, *arguments: str) -> list[str]:
 def module_path() -> str:
     """The value of PYTHONPATH for other child processes: this process's own path, without the working directory.
 
-    Nothing that lies in the working directory may run only because it has the name of a module.
+    A file in the working directory must not run just because it has the name of a module.
     """
     try:
         here = os.path.realpath(os.getcwd())

@@ -1,7 +1,7 @@
-"""Removes credentials from what a host sends back: some hosts repeat the request that they got, with its key.
+"""Removes credentials from the replies of a host: some hosts echo the request, with its key.
 
-A credential is found however its characters are written in text, JSON and URLs, and in base64, as in the header of
-Basic authentication. A text that arrives in pieces is passed on once it can no longer be the beginning of a credential.
+It finds credentials in plain text, in any spelling of JSON and URLs, and in base64, as in the header of Basic
+authentication. Text that arrives in pieces is passed on once it can no longer be the beginning of a credential.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _Form = tuple[tuple[str, ...], ...]  # for each character, the ways to write it
 
 
 class Credentials:
-    """The secrets that were sent to a host; `mark` takes their place in what comes back.
+    """The secrets that were sent to a host; `mark` replaces them in its replies.
 
     Secrets of fewer than `shortest` characters are ignored.
     """
@@ -33,7 +33,7 @@ class Credentials:
         return bool(self._secrets)
 
     def remove(self, text: str) -> str:
-        """Return a text without the secrets, and without the beginning of one at its end, where it may be cut."""
+        """Return a text without the secrets, and without an incomplete one at its end, where the text may be cut."""
         if not self._secrets or len(text) < self.shortest:
             return text
         removal = Removal(self)
@@ -52,7 +52,7 @@ class Credentials:
     @functools.cached_property
     def _forms(self) -> list[_Form]:
         texts = [text for secret in self._secrets for text in (secret, *_in_base64(secret))]
-        return [tuple(map(_ways, text)) for text in texts]
+        return [tuple(map(_list_spellings, text)) for text in texts]
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -102,7 +102,7 @@ class Removal:
         if not rest:
             return ""
         clean = self._credentials.pattern.sub(self._credentials.mark, rest)
-        # A reply may end in the middle of a key. A few characters of a key are no secret, and may be a word.
+        # A reply may end in the middle of a key. A few characters of a key are not a secret, and may be a word.
         return self._credentials.mark if clean == rest and len(rest) >= SHORTEST else clean
 
 
@@ -118,7 +118,7 @@ def _is_open(form: _Form, text: str, place: int) -> bool:
     return False
 
 
-def _ways(character: str) -> tuple[str, ...]:
+def _list_spellings(character: str) -> tuple[str, ...]:
     """Return the ways to write a character in text, JSON and URLs, the longest first."""
     in_json = json.dumps(character)[1:-1]
     in_url = "".join(f"%{byte:02X}" for byte in character.encode(errors="surrogatepass"))
@@ -130,7 +130,7 @@ def _ways(character: str) -> tuple[str, ...]:
 
 
 def _in_base64(secret: str) -> set[str]:
-    """Return what every base64 text that contains a secret contains: one text for each position in a group of three."""
+    """Return the part of a secret's base64 that its neighbours do not affect, for each offset in a group of three."""
     data = secret.encode(errors="surrogatepass")
     found = set()
     for before in range(3):

@@ -3,7 +3,7 @@
     ChainOfCodeError
     ├── ProgramError        the text is not a program: empty, over 1 MB, null bytes (`execute` records it)
     ├── InputError          invalid input from the user: values file, --input, trace file
-    │   └── GrantError      a trace of someone else has grants that need an approval
+    │   └── GrantError      someone else's trace has grants that need approval
     ├── LMError             a model is unavailable: no weights, unreachable, refused
     │   └── BudgetError     the budget for calls, tokens or money is used up
     ├── EmulationError      no value for a pause (`execute` records it)

@@ -1,4 +1,4 @@
-"""Ctrl-C while `coc` starts or ends: the process ends at once, without a word. In between, `cli` reports it."""
+"""Ctrl-C while `coc` starts or ends: the process exits at once, without output. In between, `cli` reports it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:  # for start-up time
 INTERRUPTED = 130  # the exit code, as in shells
 
 
-def leave_when_interrupted() -> None:
-    """End the process at the next interrupt, unless interrupts are ignored or the program handles them."""
+def exit_on_interrupt() -> None:
+    """Exit at the next interrupt, unless interrupts are ignored or the program handles them."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)
 
 
-def raise_when_interrupted() -> None:
-    """Undo `leave_when_interrupted`: an interrupt is a KeyboardInterrupt again."""
+def raise_on_interrupt() -> None:
+    """Undo `exit_on_interrupt`: an interrupt is a KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -54,8 +54,8 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     def parse(cls, reply: str, language: Language = PYTHON) -> Program:
         """Parse the program in a model's reply. Raises ProgramError if there is none.
 
-        A separate process does the parsing, because deeply nested source can crash CPython's parser. It has no rights
-        (`sandbox/worker_wall.py`).
+        A separate process does the parsing, because deeply nested source can crash CPython's parser. That process
+        is confined (`sandbox/worker_confinement.py`).
         """
         try:
             check_readable(reply)

@@ -1,7 +1,7 @@
-"""Seals of traces: whether this user recorded a trace, and it is unchanged.
+"""Seals of traces, which show that this user recorded a trace and that it is unchanged.
 
 Each line of a sealed trace has a keyed digest (HMAC-SHA256) of itself and of all lines before it, made with a secret
-key of the user. Other people cannot make or change a line, or combine lines of several traces. The beginning of a trace
+key of the user. Other users cannot make or change a line, or combine lines of several traces. The beginning of a trace
 is sealed even if its end is missing. The key is a private file of 32 random bytes. Without a key, traces have no seals.
 """
 
@@ -118,7 +118,7 @@ def read_key() -> bytes:
 
 
 def _create_key(path: Path) -> None:
-    """Create the key, unless another process does so first: under its name, the file is complete from the start."""
+    """Create the key, unless another process does so first. The file gets its name only when it is complete."""
     existing = next(parent for parent in path.parents if parent.exists())
     if not is_own(existing.stat()):  # as with `sudo`, which may keep the HOME of another user
         return

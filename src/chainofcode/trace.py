@@ -204,7 +204,7 @@ class Trace:
     settings: Mapping[str, Any] = field(default_factory=dict)  # see Settings
     events: list[Kept] = field(default_factory=list)
     python: str = field(default_factory=platform.python_version)
-    # Of a trace that was read: why this user may not have recorded it. Then what it grants needs an approval.
+    # For a trace that was read: why someone else may have recorded it. Its grants then need approval.
     seal_problem: str = field(default="", compare=False)
     is_approved: bool = field(default=False, compare=False)
 
@@ -342,7 +342,7 @@ class Trace:
             yield chained(line, digest).decode()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace, sealed with the key of this user unless it was read from a file without such a seal.
+        """Write the trace, sealed with this user's key, unless it was read from a file without that seal.
 
         If this fails or is interrupted, an existing file stays unchanged.
         """

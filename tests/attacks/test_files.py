@@ -26,7 +26,7 @@ from .harness import (
 SITE = sysconfig.get_paths()["purelib"]
 # Opening an existing file for writing does not change it, and opening is what the sandbox must prevent.
 _CACHE = json.__spec__.cached
-# Who may not write there without a sandbox gets the error of the file's mode, which the kernel checks first.
+# The kernel checks the mode of the file first: a user who may not write there gets EACCES.
 READ_ONLY = "EROFS" if _CACHE and os.access(_CACHE, os.W_OK) else "EACCES"
 LIBRARY_FILE = "import json\npath, cached = json.__spec__.origin, json.__spec__.cached\n"
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from ..errors import ChainOfCodeError, GrantError
-from ..interrupts import INTERRUPTED, raise_when_interrupted
+from ..interrupts import INTERRUPTED, raise_on_interrupt
 from .commands import (
     ask,
     chat,
@@ -77,7 +77,7 @@ def _replace_closed_streams() -> None:
 
 def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     try:
-        raise_when_interrupted()
+        raise_on_interrupt()
         code = command(options)
         sys.stdout.flush()
         return code

@@ -1,6 +1,6 @@
 """Options that a trace records, so that `coc resume` continues with the same ones.
 
-If someone else may have recorded the trace, its models need an approval, as its grants do.
+If someone else may have recorded the trace, its models need approval, too.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any])
             note(f"asking {options[name]}, as recorded in the trace")
 
 
-def missing_choices(given: argparse.Namespace, trace: Trace) -> Iterator[str]:
-    """Yield options for the recorded models, tools and time limit that `coc resume` would use, and are not given."""
+def list_missing_choices(given: argparse.Namespace, trace: Trace) -> Iterator[str]:
+    """Yield an option for each recorded model, tool and time limit that the command line does not repeat."""
     options = _recorded_options(given, trace)
     for name in ("model", "emulator"):
         if name in options and getattr(given, name) is None:
@@ -93,8 +93,8 @@ def missing_choices(given: argparse.Namespace, trace: Trace) -> Iterator[str]:
             yield f"--tool, --openapi or --mcp, for the tool {option_text('', str(tool)).strip()}"
 
 
-def resumed_options(given: argparse.Namespace, trace: Trace) -> dict[str, Any]:
-    """Return the options that the trace of a resumed run records: the same ones, with the models that it uses."""
+def collect_resumed_options(given: argparse.Namespace, trace: Trace) -> dict[str, Any]:
+    """Return the options for the new trace to record: those of the resumed trace, with the models that it now uses."""
     recorded = trace.settings.get("asked")
     options = dict(recorded) if isinstance(recorded, Mapping) else {}
     kept = {name: value for name, value in options.items() if name in _KINDS and name not in _CHOICES}

@@ -1,4 +1,4 @@
-"""Options that grant things to the program of a trace: a trace of someone else grants nothing by itself."""
+"""Options that grant access to the program of a trace: someone else's trace grants nothing by itself."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Sequence
 from ..audit import Grants, approve, grant_options
 from ..trace import Trace
 from .parser import add_list, option_group
-from .run_options import add_limits, add_packages, add_reads, chosen_limits, read_packages
+from .run_options import add_limits, add_packages, add_reads, parse_limits, read_packages
 from .terminal import note_in_full
 
 
 def add_grants(parser: argparse.ArgumentParser) -> None:
     """Add the options for the grants of a trace to a command that runs its program again."""
     options = option_group(parser, "Program options")
-    add_list(options, "--file", "FILE", "a file that the recorded run had; needed only for a trace of someone else")
+    add_list(options, "--file", "FILE", "a file that the recorded run used; needed only for someone else's trace")
     add_approval(parser)
     add_limits(parser)
 
 
 def add_approval(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `add_grants` that `coc resume` does not have otherwise."""
+    """Add only those options of `add_grants` that `coc resume` does not have already."""
     options = option_group(parser, "Sandbox options")
     options.add_argument(
         "--grant-recorded",
         action="store_true",
-        help="grant everything that the trace of someone else recorded: files, packages, raised limits, and for "
-        "coc resume the model",
+        help="grant everything that someone else's trace recorded: files, packages, scratch, raised limits and, for "
+        "coc resume, the model",
     )
     add_packages(parser)
     add_reads(parser)
@@ -38,14 +38,14 @@ def approve_trace(
 ) -> Trace:
     """Return a trace with the grants of the command line; see `approve`. With --grant-recorded, list what it grants.
 
-    `files` are those that are approved, if they are not those of --file.
+    `files` are the approved files, if they differ from those of --file.
     """
     grants = Grants(
         reads=given.allow_read,
         files=given.file if files is None else files,
         packages=read_packages(given),
         scratch=given.scratch,
-        limits=chosen_limits(given.limit),
+        limits=parse_limits(given.limit),
         recorded=given.grant_recorded,
     )
     recorded = [*grant_options(trace), *(choices or ())] if trace.is_foreign and given.grant_recorded else []

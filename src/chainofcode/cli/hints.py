@@ -43,10 +43,11 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
 
 
 def _tier_hint(result: Result, given: argparse.Namespace) -> Iterator[str]:
-    """Yield that the sandbox is weaker than it could be, if the user did not choose it."""
+    """Yield a note if the sandbox is weaker than the best tier, and the user did not choose it."""
     answer, best = result.trace.answer, TIERS[0]
     if given.sandbox == "auto" and answer is not None and answer.sandbox in TIERS[1:]:
-        yield f"the sandbox was tier {answer.sandbox}; tier {best} does not work here: coc doctor shows why"
+        used = answer.sandbox
+        yield f"the program ran in sandbox tier {used}, because tier {best} does not work here: see coc doctor"
 
 
 def _clock_hint(result: Result, given: argparse.Namespace) -> Iterator[str]:

@@ -168,11 +168,11 @@ def _input(text: str) -> tuple[str, Any]:
 
 
 def read_limits(given: Sequence[str]) -> Limits:
-    return Limits(**chosen_limits(given))
+    return Limits(**parse_limits(given))
 
 
-def chosen_limits(given: Sequence[str]) -> dict[str, Any]:
-    """Return the limits that are given, by the fields of Limits."""
+def parse_limits(given: Sequence[str]) -> dict[str, Any]:
+    """Return the limits of --limit, by their fields in Limits."""
     chosen: dict[str, Any] = {}
     for text in given:
         which, _, number = text.partition("=")

@@ -66,7 +66,7 @@ def note_lines(text: str) -> None:
 
 
 def note_in_full(lines: Sequence[str]) -> None:
-    """Print a message of several lines, none of them cut off: the user decides by what it says."""
+    """Print a message of several lines without cutting any: the user needs all of them to decide."""
     first, *more = lines
     write_lines([f"coc: {first}", *(f"     {line}" for line in more)], sys.stderr)
 

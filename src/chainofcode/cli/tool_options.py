@@ -96,7 +96,7 @@ def _imported(text: str) -> Tool:
 
 
 def _module(name: str) -> ModuleType:
-    """Import a module of the user from the working directory, which is the last place for all other imports."""
+    """Import a user's module from the working directory, which all other imports search last."""
     here = os.getcwd()
     sys.path.insert(0, here)
     try:

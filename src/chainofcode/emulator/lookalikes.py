@@ -1,8 +1,8 @@
-"""Makes characters visible that a person who approves a call would not see, or would take for others.
+"""Makes invisible and look-alike characters visible to a person who approves a call.
 
-These are escaped: invisible characters, spaces other than U+0020, marks that combine with any letter, and characters
+It escapes invisible characters, spaces other than U+0020, marks that combine with any letter, and characters
 that look like ASCII: letters of another alphabet within a word (UTS 39), words of look-alikes in an address or a path,
-and, next to letters of ASCII, other forms of letters, dots, colons and slashes. Words in one alphabet stay.
+and, next to letters of ASCII, other forms of letters, dots, colons and slashes. Words in one alphabet stay unchanged.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _DRAWN_DIFFERENTLY = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>", 
 
 
 def make_visible(text: str) -> tuple[str, list[str]]:
-    """Return a text with such characters as `\\u0430`, and what each of them is."""
+    """Return a text in which such characters are escaped, as in `\\u0430`, and their names."""
     if text.isascii() and text.isprintable():
         return text, []
     hidden = {place for place, character in enumerate(text) if _is_hidden(text, place)}
     for token in _TOKEN.finditer(text):
-        hidden.update(_lookalikes(text, token.start(), token.end()))
+        hidden.update(_find_lookalikes(text, token.start(), token.end()))
     shown = "".join(_escape(character) if place in hidden else character for place, character in enumerate(text))
     return shown, list(dict.fromkeys(_name(text[place]) for place in sorted(hidden)))[:MAX_NAMES]
 
@@ -55,7 +55,7 @@ def _is_hidden(text: str, place: int) -> bool:
     return unicodedata.category(before)[0] not in "LM" or _alphabet(character) != _alphabet(before)
 
 
-def _lookalikes(text: str, start: int, end: int) -> Iterator[int]:
+def _find_lookalikes(text: str, start: int, end: int) -> Iterator[int]:
     """Yield the places of look-alikes in a part of a text without spaces, such as an address."""
     token = text[start:end]
     if token.isascii():
@@ -67,10 +67,10 @@ def _lookalikes(text: str, start: int, end: int) -> Iterator[int]:
     has_latin = any(character.isalpha() and _alphabet(character) == "LATIN" for character in token)
     for word in _WORD.finditer(token):
         letters = [(start + place, token[place]) for place in range(*word.span()) if token[place].isalpha()]
-        yield from _foreign(letters, has_latin)
+        yield from _find_foreign(letters, has_latin)
 
 
-def _foreign(letters: list[tuple[int, str]], has_latin: bool) -> Iterator[int]:
+def _find_foreign(letters: list[tuple[int, str]], has_latin: bool) -> Iterator[int]:
     """Yield the places of letters in a word that may be taken for those of another alphabet."""
     alphabets = {_alphabet(letter) for _, letter in letters} - {""}
     if len(alphabets) > 1 and alphabets != {"LATIN", "EAST"}:

@@ -1,7 +1,8 @@
 """Connections of REST tools: each host name is resolved once, and later requests go to the same addresses.
 
 The owner of a name can change its addresses at any time (DNS rebinding): without this, a name in a document could lead
-to services of this machine or network. Proxies of the environment are not used: a proxy would resolve the names itself.
+to services on this machine or network. Proxies from the environment are not used, because they would
+resolve the names themselves.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class HostRefused(Exception):
-    """A host with an address that requests must not go to."""
+    """The host resolves to an address that requests must not reach."""
 
 
 class PinnedHosts:
@@ -48,7 +49,7 @@ class PinnedHosts:
             return self._addresses.get(host, [])
 
     def _look_up(self, host: str) -> list[str]:
-        """Resolve a host. What was public once stays public, and what was private stays where it is."""
+        """Resolve a host. A public host never becomes private; a private host keeps its addresses."""
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
         public = [address for address in found if is_public(address)]
         with self._lock:
@@ -70,8 +71,8 @@ class PinnedHosts:
 def _explain(host: str, found: Collection[str], *, is_moved: bool) -> str:
     where = f"{host} resolves to the private address {min(found, default='')}"
     if is_moved:
-        return f"{where} now, and was a public one before: refused"
-    return f"{where}: if that is meant, name the host with --openapi FILE=URL"
+        return f"{where}, and resolved to a public one before: the request is refused"
+    return f"{where}; if you intend this, name the host with --openapi FILE=URL"
 
 
 def _connect_to_first(addresses: Collection[str], port: int, deadline: float) -> socket.socket:

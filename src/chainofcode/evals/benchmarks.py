@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..lm.weights import cache_directory
-from ..platforms import take_directory
+from ..platforms import make_directory_private
 
 _SECONDS, _MAX_BYTES = 60, 50_000_000
 
@@ -25,7 +25,7 @@ def fetched(name: str) -> Path:
         path = home / file
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
             for directory in (cache_directory().parent, home.parent, home, path.parent):
-                take_directory(directory, mode=0o755, may_be_roots=True)
+                make_directory_private(directory, mode=0o755, may_be_roots=True)
             data = _download(url)
             if hashlib.sha256(data).hexdigest() != digest:
                 raise InputError(f"{url} was changed (its SHA-256 differs); give a directory with --data or COC_DATA")

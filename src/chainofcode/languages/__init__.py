@@ -70,7 +70,7 @@ JAVASCRIPT = Language(
 )
 SQL = Language(name="sql", title="SQL", actor="sql", suffixes=(".sql",), extra="duckdb", locks_files=True)
 LANGUAGES = {language.name: language for language in (PYTHON, JAVASCRIPT, SQL)}
-# Not a language of programs: its guest inspects and queries databases for the host.
+# Not a programming language: its guest inspects and queries databases for the host.
 DATABASE = Language(name="database", title="database", actor="sql", extra="duckdb", locks_files=True)
 _GUESTS = {**LANGUAGES, DATABASE.name: DATABASE}
 LOCKING = frozenset(name for name, language in _GUESTS.items() if language.locks_files)
@@ -84,7 +84,7 @@ def language_named(name: str) -> Language:
 
 
 def guest_language_named(name: str) -> Language:
-    """Return what a guest with this name runs, which may be no language of programs. Raises InputError."""
+    """Like `language_named`, but also finds `DATABASE`, which programs are not written in."""
     return _GUESTS[name] if name in _GUESTS else language_named(name)
 
 

@@ -30,7 +30,7 @@ import msgspec
 
 from ..boot import module_path
 from ..errors import LMError
-from ..platforms import take_directory, usable_cores
+from ..platforms import make_directory_private, usable_cores
 from .chat_reply import MAX_ALTERNATIVES, ChatReply
 from .deadline import not_counted
 from .interface import LM, Completion, Message, Usage, bounded_tokens, turns
@@ -48,7 +48,7 @@ _CONNECT_SECONDS = 30
 _HANG_UP_SECONDS = 0.05
 _CHUNK_BYTES = 65_536
 _PROCESS = Path(__file__).parent / "llama.py"
-# The variables that llama.cpp and its libraries read. It is C++ that reads prompts: it gets no keys of other models.
+# The variables that llama.cpp and its libraries read. It is C++ code that reads prompts, so it gets no other keys.
 _PASSED_ON = re.compile(
     r"PATH|HOME|USERPROFILE|LOCALAPPDATA|SYSTEMROOT|TMPDIR|TEMP|TMP|LANG|LC_\w+|PYTHON\w+|VIRTUAL_ENV|LD_\w+|DYLD_\w+"
     r"|(CUDA|NVIDIA|HIP|HSA|ROCR|ROCM|AMD|SYCL|ONEAPI|ZE|VK|MESA|GGML|LLAMA|OMP|GOMP|KMP|MKL|OPENBLAS|MALLOC)_\w+",
@@ -403,8 +403,8 @@ def _prefix_directory() -> Path | None:
     """Return the cache directory next to the models; None if it cannot be created, or others could write in it."""
     directory = prefix_directory()
     try:
-        take_directory(directory.parent, mode=0o755, may_be_roots=True)
-        take_directory(directory)  # prompts are private, and llama.cpp trusts what it reads
+        make_directory_private(directory.parent, mode=0o755, may_be_roots=True)
+        make_directory_private(directory)  # prompts are private, and llama.cpp trusts what it reads
     except OSError:
         return None
     return directory

@@ -32,7 +32,7 @@ from typing import Any
 import msgspec
 
 from ..errors import LMError
-from ..platforms import lock, open_private, take_directory
+from ..platforms import lock, make_directory_private, open_private
 from .prefixes import forget
 
 _CHUNK_BYTES = 1 << 20
@@ -126,7 +126,7 @@ def fetch(model: Weights, progress: Progress = lambda done, total, source: None)
     """Return the path of a model's file, after downloading what is missing. Raises LMError if that fails."""
     try:
         _check_directories()
-        if not _is_remembered(model):
+        if not _is_verified(model):
             _verify_or_download(model, progress)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
@@ -160,31 +160,31 @@ def _download(model: Weights, progress: Progress) -> None:
 def _check_directories() -> None:
     """Make the directory of the cache. Raises PermissionError if another user could replace files in it."""
     for directory in (cache_directory().parent, cache_directory()):
-        take_directory(directory, mode=0o755, may_be_roots=True)
+        make_directory_private(directory, mode=0o755, may_be_roots=True)
 
 
 def _verify_or_download(model: Weights, progress: Progress) -> None:
-    if not os.access(cache_directory(), os.W_OK) and _has_right_content(model, progress):
+    if not os.access(cache_directory(), os.W_OK) and _has_expected_checksum(model, progress):
         return  # a cache that an administrator provides: nothing can be remembered
     with _locked(model):
-        if _is_remembered(model):  # another process has downloaded it meanwhile
+        if _is_verified(model):  # another process has downloaded it meanwhile
             return
-        if not _has_right_content(model, progress):
+        if not _has_expected_checksum(model, progress):
             _download(model, progress)
-        _remember(model)
+        _record_verification(model)
 
 
-def _is_remembered(model: Weights) -> bool:
+def _is_verified(model: Weights) -> bool:
     """Whether the cached file was verified, and has not changed since."""
     if not model.is_here:
         return False
     state = _state_of(model.path())
-    with contextlib.suppress(FileNotFoundError), _open(_record_of(model), os.O_RDONLY) as file:
+    with contextlib.suppress(FileNotFoundError), _open_cached(_record_of(model), os.O_RDONLY) as file:
         return file.read(_RECORD_BYTES) == state
     return False
 
 
-def _has_right_content(model: Weights, progress: Progress) -> bool:
+def _has_expected_checksum(model: Weights, progress: Progress) -> bool:
     if not model.is_here:
         return False
     progress(0, 0, f"checking {model.path().name}")
@@ -194,20 +194,20 @@ def _has_right_content(model: Weights, progress: Progress) -> bool:
     return False
 
 
-def _remember(model: Weights) -> None:
+def _record_verification(model: Weights) -> None:
     """Record which state of the model's file was verified."""
-    with _open(_record_of(model), os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
+    with _open_cached(_record_of(model), os.O_WRONLY | os.O_CREAT | os.O_TRUNC) as file:
         file.write(_state_of(model.path()))
 
 
 def _state_of(path: Path) -> bytes:
     """Return what changes when the file is changed or replaced: only root can set the time of a status change."""
-    with _open(path, os.O_RDONLY) as file:
+    with _open_cached(path, os.O_RDONLY) as file:
         found = os.fstat(file.fileno())
     return f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}\n".encode()
 
 
-def _open(path: Path, flags: int) -> BufferedRandom:
+def _open_cached(path: Path, flags: int) -> BufferedRandom:
     """Open a file of the cache, whose content anyone may read. Never follows a link."""
     return os.fdopen(open_private(path, flags, mode=0o644), "r+b")
 
@@ -312,7 +312,7 @@ def _pip_variables() -> dict[str, str]:
 def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
     """Hold the lock of a model: other processes wait for the download, and then find the file."""
     while True:
-        with _open(_lock_of(model), os.O_RDWR | os.O_CREAT) as file:
+        with _open_cached(_lock_of(model), os.O_RDWR | os.O_CREAT) as file:
             try:
                 lock(file.fileno(), waits=is_patient)
             except BlockingIOError:
@@ -323,7 +323,7 @@ def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
 
 
 def _open_part(model: Weights) -> BufferedRandom:
-    return _open(_part_of(model), os.O_RDWR | os.O_CREAT)
+    return _open_cached(_part_of(model), os.O_RDWR | os.O_CREAT)
 
 
 def _record_of(model: Weights) -> Path:
@@ -346,5 +346,5 @@ def _size(path: Path) -> int:
 
 
 def _sum_of(path: Path) -> str:
-    with _open(path, os.O_RDONLY) as file:
+    with _open_cached(path, os.O_RDONLY) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

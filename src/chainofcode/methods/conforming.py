@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from ..platforms import end_after
-from ..sandbox.worker_wall import can_import_later
+from ..sandbox.worker_confinement import can_import_later
 from .job_process import carry_out
 
 TYPE_CHECKING = False

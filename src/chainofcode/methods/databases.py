@@ -1,4 +1,4 @@
-"""Requests about the databases of a user, answered in a guest: this process parses no database and no query.
+"""Reads a user's databases in a guest: this process parses neither the database nor the query.
 
 The guest has the tier, the limits and the checks of a guest that runs a program. Systems on which the sandbox does not
 work (macOS and Windows) use a worker process instead, unless the sandbox is on another machine.
@@ -34,7 +34,7 @@ _OUT_OF_TIME = (Reason.RUN_LIMIT, Reason.CPU_LIMIT, Reason.WALL_LIMIT)
 def engine_of(path: Path) -> str:
     """Return which engine made a database file."""
     try:
-        head = _begin_of(path, 16)
+        head = _read_head(path, 16)
     except OSError as error:
         raise InputError(f"cannot read the database {path}: {error.strerror}") from None
     if head.startswith(b"SQLite format 3\0"):
@@ -46,18 +46,18 @@ def engine_of(path: Path) -> str:
     return "DuckDB"
 
 
-async def look_into(
+async def read_database(
     path: Path, request: Mapping[str, Any], sandbox: Sandbox | str, *, seconds: float, memory: int
 ) -> dict[str, Any]:
-    """Return the result of a request (`languages/database/guest/main.py`), or why there is none as its `error`.
+    """Return the result of a request (`languages/database/guest/main.py`), or an `error`.
 
     Raises InputError for a file that cannot be used.
     """
     engine = request.get("engine") or engine_of(path)
-    path = _absolute(path)
+    path = _make_absolute(path)
     async with opened(sandbox) as chosen:
         for _ in range(_ATTEMPTS):
-            before = _state(path)
+            before = _read_state(path)
             job = {"engine": engine, "has_log": len(before) > 1, **request}
             if sys.platform != "linux" and isinstance(chosen, (Jail, NoSandbox)):
                 found = await _in_worker({**job, "path": str(path)}, seconds, memory)
@@ -65,31 +65,31 @@ async def look_into(
                 found = await _in_guest(job, list(before), chosen, seconds=seconds, memory=memory)
             if "unreadable" in found:
                 raise InputError(f"cannot read the database {path}: {found['unreadable']}")
-            if _state(path) == before:  # guests cannot lock files: what they read may have been half written
+            if _read_state(path) == before:  # guests cannot lock files: what they read may have been half written
                 return found
-    raise InputError(f"cannot read the database {path}: it changes all the time; close the programs that use it")
+    raise InputError(f"cannot read the database {path}: it keeps changing; close the programs that use it")
 
 
-def _absolute(path: Path) -> Path:
+def _read_head(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def _make_absolute(path: Path) -> Path:
     return path.absolute()
 
 
-def _state(path: Path) -> dict[str, tuple[int, ...]]:
-    """The file and its log, if it has one, with what shows that a file was changed. Raises InputError."""
+def _read_state(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the file, and its log if it has one, with metadata that changes with the file. Raises InputError."""
     journal = Path(f"{path}-journal")
     try:
-        if journal.exists() and _begin_of(journal, len(_JOURNAL)) == _JOURNAL:
+        if journal.exists() and _read_head(journal, len(_JOURNAL)) == _JOURNAL:
             raise InputError(f"{path} has unfinished changes in {journal}; close the programs that use it")
         logs = [log for log in (f"{path}-wal", f"{path}.wal") if os.path.exists(log) and os.path.getsize(log)]
         found = {name: os.stat(name) for name in (str(path), *logs)}
     except OSError as error:
         raise InputError(f"cannot read the database {path}: {error.strerror}") from None
     return {name: (about.st_ino, about.st_size, about.st_mtime_ns) for name, about in found.items()}
-
-
-def _begin_of(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(size)
 
 
 async def _in_guest(
@@ -114,11 +114,11 @@ async def _in_guest(
     async with sandbox.start(job) as session:
         async for signal in session:
             if isinstance(signal, Ended):
-                return _found(signal, seconds)
+                return _read_result(signal, seconds)
     raise SandboxError("the guest that reads the database ended without a result")
 
 
-def _found(ended: Ended, seconds: float) -> dict[str, Any]:
+def _read_result(ended: Ended, seconds: float) -> dict[str, Any]:
     """Return the result in the last frame of a guest, which may be hostile."""
     if ended.reason in _OUT_OF_TIME:
         return {"error": f"it took over {seconds:g} seconds"}
@@ -147,11 +147,11 @@ async def description_of(path: str, sandbox: Sandbox | str, *, seconds: float, m
         "rows": _SHOWN_ROWS,
         "chars": _SHOWN_CHARS,
     }
-    found = await look_into(Path(path), request, sandbox, seconds=seconds, memory=memory)
+    found = await read_database(Path(path), request, sandbox, seconds=seconds, memory=memory)
     if "error" in found:
         raise InputError(f"cannot read {path}: {found['error']}")
     try:
-        tables = [_table(*table) for table in found["tables"][:_SHOWN_TABLES]]
+        tables = [_describe_table(*table) for table in found["tables"][:_SHOWN_TABLES]]
         left = int(found["count"]) - len(tables)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise InputError(f"cannot read {path}: its description is malformed") from None
@@ -163,7 +163,7 @@ async def description_of(path: str, sandbox: Sandbox | str, *, seconds: float, m
     )
 
 
-def _table(name: str, columns: list[list[str]], count: int, rows: list[str]) -> str:
+def _describe_table(name: str, columns: list[list[str]], count: int, rows: list[str]) -> str:
     """Describe a table. Raises TypeError, ValueError or AttributeError if a part has another type."""
     quoted = '"' + name.replace('"', '""') + '"'
     typed = [f"{column[:_SHOWN_NAME_CHARS]} {kind[:_SHOWN_NAME_CHARS]}".rstrip() for column, kind in columns]

@@ -1,8 +1,8 @@
-"""Runs work on untrusted data in a process with limits on time and memory, without rights: JSON in, JSON out.
+"""Runs work on untrusted data in a confined process with limits on time and memory: JSON in, JSON out.
 
 This is the parent's side; `job_process` is the child's. The child gets none of the parent's secrets: its environment
 has only the module path, and it inherits no descriptors. It starts with `boot.py` and imports only what the work needs.
-Before it reads the job, it gives up its rights (`sandbox/worker_wall.py`), except for the file that the job names.
+Before it reads the job, it gives up its rights (`sandbox/worker_confinement.py`), except to read the job's file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..engine.blocking import blocking
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 MAX_OUTPUT_BYTES = 32 * 1024**2
-OUT_OF_SPACE = 1000  # no process has this exit code
+TOO_MUCH_OUTPUT = 1000  # no process has this exit code
 _READ_BYTES = 256 * 1024
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a module and a job
 
@@ -68,7 +68,7 @@ class _Processes:
                 with self._lock:
                     self._running.discard(process)
 
-    async def awaited(self, work: Coroutine[Any, Any, _T]) -> _T:
+    async def wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Await work in the event loop of this thread, unless there was a cancellation."""
         task = asyncio.ensure_future(work)
         with self._lock:
@@ -114,7 +114,7 @@ async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.k
 
 def run_cancellable(work: Coroutine[Any, Any, _T]) -> _T:
     """Run a coroutine to its end, from sync code; a cancellation of `in_thread` ends it."""
-    return blocking(_PROCESSES.get(_Processes()).awaited(work))
+    return blocking(_PROCESSES.get(_Processes()).wait_for(work))
 
 
 def run_isolated(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
@@ -185,13 +185,13 @@ async def finished(
 ) -> tuple[int, bytes]:
     """Send a process its job and return its exit code and output. The process never outlives this call.
 
-    A process that writes more than `most` bytes is ended, with the code OUT_OF_SPACE.
+    It kills a process that writes more than `most` bytes, and returns the code TOO_MUCH_OUTPUT.
     """
     try:
         async with asyncio.timeout(seconds):
             output = await _communicate(process, message, most)
             if len(output) > most:
-                return OUT_OF_SPACE, b""
+                return TOO_MUCH_OUTPUT, b""
             await process.wait()
     except TimeoutError:
         return platforms.OUT_OF_TIME[0], b""
@@ -232,7 +232,7 @@ async def ended(process: asyncio.subprocess.Process) -> None:
 
 def why_ended(code: int, seconds: float) -> str:
     """Return why a process ended without a result."""
-    if code == OUT_OF_SPACE:
+    if code == TOO_MUCH_OUTPUT:
         return "its result is too large"
     if code in platforms.OUT_OF_TIME:
         return f"it took over {seconds:g} seconds"

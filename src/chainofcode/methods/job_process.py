@@ -1,7 +1,7 @@
-"""The inside of a process for one job: it confines itself, and turns a JSON job on stdin into a JSON result on stdout.
+"""A process for one job: it confines itself, and turns a JSON job on stdin into a JSON result on stdout.
 
 The first line of the input is from the parent alone: the limits, and the files to open. Everything after it is
-untrusted, and is read only when the process has no rights left. `isolated` is the parent's side. Standard library
+untrusted, and is read only after the process has given up its rights. `isolated` is the parent's side. Standard library
 only, for start-up time.
 """
 
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from ..platforms import limit_process
-from ..sandbox.worker_wall import confine_worker
+from ..sandbox.worker_confinement import confine_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -22,12 +22,8 @@ if TYPE_CHECKING:  # for start-up time
 
 _MAX_FILE_BYTES = 1024**2  # SQLite writes a small index file next to some databases
 _MAX_RESULT_BYTES = 64 * 1024**2
-_CODECS = (
-    "utf-8-sig",
-    "ascii",
-    "latin-1",
-    "punycode",
-)  # imported in advance: without Landlock, nothing can be imported later
+# Imported in advance: without Landlock, nothing can be imported later.
+_CODECS = ("utf-8-sig", "ascii", "latin-1", "punycode")
 _OPEN = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -45,7 +41,7 @@ def carry_out(
     limits: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     is_inherited = not limits["starts_guests"]
     limit_process(limits["seconds"], limits["memory"], file_bytes=_MAX_FILE_BYTES, is_inherited=is_inherited)
-    files = {path: _opened(path) for path in limits["reads"]}
+    files = {path: _try_open(path) for path in limits["reads"]}
     for name in _CODECS:
         codecs.lookup(name)
     confine(limits)
@@ -67,7 +63,7 @@ def file_of(job: dict[str, Any], path: str) -> int:
     return found
 
 
-def _opened(path: str) -> int | OSError:
+def _try_open(path: str) -> int | OSError:
     try:
         return os.open(path, _OPEN)
     except OSError as error:

@@ -16,7 +16,7 @@ from ..emulator.types import Misfit
 from ..errors import InputError
 from ..sandbox import Sandbox
 from ..values.codec import brief
-from .databases import engine_of, look_into
+from .databases import engine_of, read_database
 from .file_inspection import fenced
 from .isolated import run_cancellable, run_isolated
 
@@ -59,7 +59,7 @@ class Query:
 async def schema_of(path: Path, sandbox: Sandbox | str) -> str:
     """Return the tables of a database as the model sees them. Raises InputError if there are none."""
     request = {"wanted": "schema"}
-    outcome = await look_into(path, request, sandbox, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+    outcome = await read_database(path, request, sandbox, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
     if "error" in outcome:
         raise InputError(f"{path}: {outcome['error']}")
     schema: str = outcome["schema"]
@@ -70,7 +70,7 @@ async def schema_of(path: Path, sandbox: Sandbox | str) -> str:
 
 async def _rows_of(path: Path, query: str, sandbox: Sandbox | str) -> dict[str, Any]:
     request = {"wanted": "rows", "query": query, "rows": MAX_ROWS, "bytes": MAX_BYTES}
-    outcome = await look_into(path, request, sandbox, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
+    outcome = await read_database(path, request, sandbox, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
     rows = outcome.get("rows")
     if "error" not in outcome and not (isinstance(rows, list) and len(rows) <= MAX_ROWS):
         return {"error": "its result is malformed"}

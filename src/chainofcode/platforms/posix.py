@@ -97,7 +97,7 @@ def why_not_private(found: os.stat_result, *, is_directory: bool = False) -> str
     return f"is open to other users (mode {stat.S_IMODE(found.st_mode):o})" if found.st_mode & others else ""
 
 
-def take_directory(directory: Path, mode: int = 0o700, *, may_be_roots: bool = False) -> None:
+def make_directory_private(directory: Path, mode: int = 0o700, *, may_be_roots: bool = False) -> None:
     """Create a directory, or take rights that are not in `mode` from other users of an existing one.
 
     Raises PermissionError if it belongs to another user, who could replace every file in it, or if another user has put
@@ -107,7 +107,9 @@ def take_directory(directory: Path, mode: int = 0o700, *, may_be_roots: bool = F
     directory.mkdir(mode=mode, parents=True, exist_ok=True)
     place = directory.lstat()
     if stat.S_ISLNK(place.st_mode) and place.st_uid not in {os.geteuid(), 0}:
-        raise PermissionError(errno.EPERM, f"{directory} is a link of another user (user id {place.st_uid})")
+        raise PermissionError(
+            errno.EPERM, f"{directory} is a link that belongs to another user (user id {place.st_uid})"
+        )
     opened = os.open(directory, _DIRECTORY)  # what is checked is what is changed, even if a link changes meanwhile
     try:
         found = os.fstat(opened)

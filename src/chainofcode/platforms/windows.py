@@ -91,7 +91,7 @@ def why_not_private(found: os.stat_result, *, is_directory: bool = False) -> str
     return ""
 
 
-def take_directory(directory: Path, mode: int = 0o700, *, may_be_roots: bool = False) -> None:
+def make_directory_private(directory: Path, mode: int = 0o700, *, may_be_roots: bool = False) -> None:
     """Create a directory. Its access rights come from the directory above."""
     directory.mkdir(parents=True, exist_ok=True)
 

@@ -27,7 +27,7 @@ import signal
 from collections.abc import Callable
 
 from . import kernel, seccomp
-from .own_limits import limit_files
+from .cgroup_limits import find_limit_files
 from .tiers import NAMESPACED, WORK
 
 KEPT = "/.kept"  # for files that packages write while they are imported; read-only afterwards
@@ -315,7 +315,7 @@ class Wall:
         look("rights")
         if self._rights is not None:
             scratch = {WORK: kernel.CHANGE_FILES} if scratch_bytes else {}
-            own = dict.fromkeys(limit_files() if self._locks and not self.has_namespaces else [], kernel.READ_FILE)
+            own = dict.fromkeys(find_limit_files() if self._locks and not self.has_namespaces else [], kernel.READ_FILE)
             kernel.restrict_files({**self._rights, **own, **scratch})
         look("files")
         paths = self.tier != "C"

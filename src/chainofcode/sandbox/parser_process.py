@@ -1,7 +1,7 @@
 """A process that only parses: it reads a program from standard input and writes its description to standard output.
 
 The first line of the input names the language and its packages; `Program.parse` writes it. After it comes the reply of
-a model, which is read when the process has no rights left. Standard library only.
+a model, which is read after the process has given up its rights. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from ..languages.guest.granted import GrantedPackages, guest_of
 from ..languages.source import NotAProgram
 from ..platforms import end_after, limit_process
-from .worker_wall import can_import_later, confine_worker
+from .worker_confinement import can_import_later, confine_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time

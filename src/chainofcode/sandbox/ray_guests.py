@@ -76,9 +76,9 @@ class _NoPaths(list[str]):
 
 
 def _job_config() -> JobConfig:
-    """Return settings with which Ray's workers do not look for modules in this process's working directory.
+    """Return settings that keep Ray's workers from importing modules from this process's working directory.
 
-    Ray would add it before all others, and the workers have the keys of models. It has no option against that.
+    Ray would add it before all others, and the workers have the keys of models. It has no option to turn this off.
     """
     config = JobConfig()
     config._py_driver_sys_path = _NoPaths()

@@ -78,7 +78,7 @@ _FUTEXES, _FUTEX_FLAGS = (0, 1, 3, 4, 5, 9, 10), 0x80 | 0x100
 # The clocks of the machine, of this process and of this thread. Other numbers name clocks of other processes and of
 # devices.
 _CLOCKS = (*range(8), 11)
-# Not MERGEABLE, which shares pages with other processes (they can be told apart by time), nor PAGEOUT and COLD, which
+# Not MERGEABLE, which shares pages with other processes (and timing reveals that), nor PAGEOUT and COLD, which
 # push pages out of memory; nor those that inject errors or change files. 102 and 103: the C library's guard pages.
 _ADVICE = (0, 1, 2, 3, 4, 8, 10, 11, 14, 15, 16, 17, 18, 19, 102, 103)
 _IOCTLS = (termios.TCGETS, termios.FIONBIO, termios.FIOCLEX, termios.FIONCLEX, termios.FIONREAD)

@@ -100,14 +100,14 @@ def _cgroups() -> Finding:
 
 
 def _workers() -> Finding:
-    """Check how a worker is confined, which parses untrusted data outside guests."""
-    command = boot_command(sys.executable, "sandbox.worker_wall")
+    """Check how workers, which parse untrusted data outside guests, are confined."""
+    command = boot_command(sys.executable, "sandbox.worker_confinement")
     done = subprocess.run(command, capture_output=True, check=False, env={}, timeout=_WORKER_SECONDS)
     if done.returncode != 0:
         return Finding("workers", False, "a worker process could not give up its rights")
     missing: dict[str, str] = json.loads(done.stdout)
     why = "; ".join(f"without {layer} ({reason})" for layer, reason in missing.items())
-    return Finding("workers", not missing, why or "without rights, as they read untrusted data")
+    return Finding("workers", not missing, why or "confined, because they parse untrusted data")
 
 
 def _landlock(missing: dict[str, str]) -> Finding:

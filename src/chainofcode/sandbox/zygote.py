@@ -287,7 +287,7 @@ class _ZygoteServer:
 
 
 def _private_pipe() -> tuple[int, int]:
-    """A pipe that a guest cannot open again through /proc/self/fd (tier B), to get its other end."""
+    """Return a pipe whose other end a guest cannot get by opening it through /proc/self/fd (tier B)."""
     pipe = os.pipe()
     os.fchmod(pipe[0], 0)
     return pipe

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..sandbox import CheckedSandbox, Jail
-from ..sandbox.worker_wall import hide_from_others
+from ..sandbox.worker_confinement import hide_from_others
 from . import data_directory
 from .access import Access
 from .access_tokens import TokenFile, TokenStore
@@ -40,7 +40,7 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     from .spans import Spans
 
     if store is None or tokens is None:
-        data_directory.take(settings.data)
+        data_directory.make_private(settings.data)
     with contextlib.ExitStack() as stack:
         access = Access(settings, *([tokens] if tokens is not None else _token_stores(settings, stack)))
         settings.check(has_tokens=access.is_required)
@@ -95,7 +95,7 @@ def serve_guests(settings: ServerSettings, tokens: TokenStore | None = None) -> 
     """
     hide_from_others()
     if tokens is None:
-        data_directory.take(settings.data)
+        data_directory.make_private(settings.data)
     access = Access(settings, tokens or TokenFile(settings.data))
     settings.check(has_tokens=access.is_required)
     from .guest_server import GuestServer

@@ -219,7 +219,7 @@ async def _lines_so_far(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 def _pieces(lines: Sequence[Line]) -> Iterator[bytes]:
-    """A batch of lines, without the end of the last one."""
+    """A batch of lines, without the last line end."""
     if isinstance(lines[0], LongLine):
         yield from lines[0].pieces()
     else:

@@ -27,7 +27,7 @@ from .chat import Chat
 from .forwarded import ForwardedRequests
 from .guard import RequestGuard, refused
 from .intake import Intake
-from .memory import give_back
+from .memory import return_freed_memory
 from .metrics import LibraryLog, ServerLog
 from .quotas import Ledger
 from .refusal import Refusal, StorageError
@@ -107,7 +107,7 @@ class Application:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush()), asyncio.create_task(self._refresh_tokens())]
         tasks.append(asyncio.create_task(self._models.prepare(self.log)))
-        tasks.append(asyncio.create_task(give_back()))
+        tasks.append(asyncio.create_task(return_freed_memory()))
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
         if self._settings.resumes:

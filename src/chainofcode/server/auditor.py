@@ -20,7 +20,7 @@ from ..errors import ChainOfCodeError, InputError, SandboxError, TraceError
 from ..methods.job_process import carry_out, file_of
 from ..platforms import end_after
 from ..sandbox import Jail, Limits, Sandbox, open_sandbox
-from ..sandbox.worker_wall import confine_host, confine_worker
+from ..sandbox.worker_confinement import confine_host, confine_worker
 from ..trace import Trace, as_json
 from .sharing import as_html
 

@@ -13,7 +13,7 @@ _SEND_SECONDS = 30  # in which a client must read what is buffered; slower clien
 
 
 class ClientConnection(H11Protocol):
-    """Disconnects a client that does not read. Closing would wait until it has read the rest."""
+    """Disconnects a client that does not read. Closing normally would wait until it has read the rest."""
 
     _deadline: asyncio.TimerHandle | None = None
 

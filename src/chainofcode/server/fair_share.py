@@ -90,7 +90,7 @@ class FairSlots:
 
 
 @contextlib.contextmanager
-def refused_if_slow() -> Iterator[None]:
+def refuse_if_slow() -> Iterator[None]:
     """Raise Refusal if a search times out."""
     try:
         yield

@@ -126,7 +126,7 @@ class RequestGuard:
     # --- host, origin, token, rate ----------------------------------------------------------------------------
 
     def _check_framing(self, headers: Headers) -> None:
-        """Refuse a body whose end a proxy may see elsewhere: what follows would be another request."""
+        """Refuse a body whose end a proxy may place elsewhere: the rest would be another request (smuggling)."""
         if "content-length" in headers and "transfer-encoding" in headers:
             self._metrics.add("coc_refused_total", why="framing")
             raise Refusal(

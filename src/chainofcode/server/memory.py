@@ -1,7 +1,7 @@
-"""Freed memory is given back to the system. With its usual settings, the C library of Linux keeps it.
+"""Returns freed memory to the system. With its default settings, glibc keeps it.
 
-glibc raises the size above which a block is a mapping of its own up to 32 MiB, and has many heaps: after a few large
-responses the process would stay as large as at its peak.
+glibc raises the size above which it maps a block separately to as much as 32 MiB, and has many heaps. After a few large
+responses, the process would stay at its peak size.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _LOOK_SECONDS = 5.0
 _GROWN_BYTES = 8 * 1024**2
 
 
-async def give_back() -> None:
-    """Give back what was freed, from time to time. Ends at once where the C library is another one."""
+async def return_freed_memory() -> None:
+    """Return freed memory at intervals. Do nothing if the C library is not glibc."""
     library = _glibc()
     if library is None:
         return

@@ -1,4 +1,4 @@
-"""Responses on their way to clients: each owner has a bounded number of them, and of bytes that are not yet sent."""
+"""Responses in progress: their number, and their unsent bytes, are bounded for each owner."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _PieceSender:
         return not unsent or unsent + size <= _MAX_UNSENT_BYTES
 
     async def _refuse(self) -> None:
-        refusal = Refusal(503, "busy", "too many large responses that are not read yet", retry_seconds=5)
+        refusal = Refusal(503, "busy", "too many unread responses; read or close them first", retry_seconds=5)
         if self._start is None:  # the client sees that the stream is incomplete
             raise refusal
         self._is_refused = True

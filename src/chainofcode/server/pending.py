@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from .store import PendingQuestion, first_questions
+from .store import PendingQuestion, take_first_questions
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS requests (run TEXT PRIMARY KEY, request BLOB NOT NULL);
@@ -54,7 +54,7 @@ def question_of(database: sqlite3.Connection, run: str, call: str) -> PendingQue
 
 def questions(database: sqlite3.Connection, owner: str, limit: int, run: str | None) -> list[PendingQuestion]:
     rows = database.execute(_OPEN, {"owner": owner, "limit": limit, "run": run})
-    return first_questions(PendingQuestion(*row) for row in rows)
+    return take_first_questions(PendingQuestion(*row) for row in rows)
 
 
 def answer_question(database: sqlite3.Connection, id: str, answer: str) -> bool:

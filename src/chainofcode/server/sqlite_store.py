@@ -22,7 +22,7 @@ from ..errors import InputError
 from ..platforms import lock
 from . import data_directory, pending, removal, search_index, sqlite_runs
 from .disk_reserve import DiskReserve
-from .fair_share import SEARCH_SECONDS, refused_if_slow
+from .fair_share import SEARCH_SECONDS, refuse_if_slow
 from .readers import Readers
 from .refusal import Refusal, StorageError
 from .settings import MAX_FILES_BYTES
@@ -57,7 +57,7 @@ class SQLiteStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        data_directory.take(directory, *data_directory.PARTS)
+        data_directory.make_private(directory, *data_directory.PARTS)
         try:
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -91,10 +91,10 @@ class SQLiteStore:
         self._has_index = search_index.prepare(database)
         removal.upgrade_and_sweep(database, self._directory)
         for id, owner in database.execute(pending.BROKEN_OFF).fetchall():  # a server was killed during these runs
-            self._break_off(database, id, owner)
+            self._mark_broken_off(database, id, owner)
         return database
 
-    def _break_off(self, database: sqlite3.Connection, id: str, owner: str) -> None:
+    def _mark_broken_off(self, database: sqlite3.Connection, id: str, owner: str) -> None:
         run = sqlite_runs.record(database, id, owner)
         assert run is not None
         run.state = "waiting" if pending.questions(database, owner, 1, id) else "interrupted"
@@ -208,7 +208,7 @@ class SQLiteStore:
 
         if run_filter.is_empty:
             return await self._lookups.do(find, owner=owner)
-        with refused_if_slow():
+        with refuse_if_slow():
             return await self._searches.do(find, owner=owner, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
@@ -376,7 +376,7 @@ def _storage_errors() -> Iterator[None]:
         raise StorageError(error.strerror or str(error)) from None
 
 
-def _opened_privately(path: str, flags: int) -> int:
+def _open_privately(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
@@ -385,7 +385,7 @@ def _written(files: Mapping[Path, bytes], undo: Callable[[], object]) -> None:
     try:
         for path, data in files.items():
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            with open(path, "wb", opener=_opened_privately) as file:
+            with open(path, "wb", opener=_open_privately) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -180,7 +180,7 @@ class PendingQuestion(msgspec.Struct, frozen=True):
         return {**data, "wants": self.question.wants}
 
 
-def first_questions(questions: Iterable[PendingQuestion]) -> list[PendingQuestion]:
+def take_first_questions(questions: Iterable[PendingQuestion]) -> list[PendingQuestion]:
     """The first questions, up to the size of one list, and at least one."""
     found, chars = list[PendingQuestion](), 0
     for question in questions:

@@ -1,6 +1,7 @@
 """Reads a trace that may grow: short lines in batches, a long line in pieces when it is sent.
 
-A line can have many megabytes, and many clients may follow a run without reading: no line is held in memory for them.
+A line can be many megabytes long, and many clients may follow a run without reading: no line is kept in memory for
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .refusal import StorageError
 
 PIECE_BYTES = 32 * 1024
 _BATCH_BYTES = 64 * 1024  # a longer line is read in pieces
-_SCAN_BYTES = 64 * 1024  # of a long line, before other clients have their turn
+_SCAN_BYTES = 64 * 1024  # of a long line, before other clients get a turn
 _HEAD_BYTES = 100
 _TAIL_BYTES = 2 * DIGEST_CHARS  # contains the digest, which is not part of the event
 
@@ -106,10 +107,10 @@ class TraceReader:
     async def _reopen_if_replaced(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             if self._file is None:
-                self._file = _opened(self._path)
+                self._file = _open_unbuffered(self._path)
             elif self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
                 self._file.close()
-                self._file = _opened(self._path)
+                self._file = _open_unbuffered(self._path)
                 await self._skip(self._count)
 
     async def _skip(self, lines: int) -> None:
@@ -137,5 +138,5 @@ def _end_of_line(data: bytes, number: int) -> int:
     return place
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_unbuffered(path: Path) -> BinaryIO:
     return cast(BinaryIO, path.open("rb", buffering=0))

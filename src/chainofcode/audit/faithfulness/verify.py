@@ -59,7 +59,7 @@ async def averify(
 ) -> Verdict:
     """Check an answer. With a model, request each of its values that the answer rests on again, `samples` times.
 
-    Raises GrantError for a trace of someone else with grants, unless `grant_recorded`.
+    Raises GrantError if someone else's trace has grants, unless `grant_recorded`.
     """
     trace = approve(trace, Grants(recorded=grant_recorded))
     started = time.monotonic()

@@ -127,7 +127,7 @@ async def afollow(
     """Run a trace's last program again with its recorded values, and record what depends on what.
 
     `name` is a variable of the program to explain instead of the answer. Raises InputError if nothing was run, or there
-    is no such variable; TraceError if the run cannot be followed; GrantError for a trace of someone else with grants,
+    is no such variable; TraceError if the run cannot be followed; GrantError if someone else's trace has grants,
     unless `grant_recorded`.
     """
     trace = approve(trace, Grants(recorded=grant_recorded))

@@ -39,8 +39,8 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
     """Return a trace whose program may be run, with these grants in addition to the recorded ones.
 
     Raises GrantError if someone else may have recorded the trace, and it has grants that are not given again.
-    `choices` are options for the choices of the recorded run that are not given again, such as its model. With None,
-    the choices have no effect, and are left out of an approved trace.
+    `choices` lists, as options, the recorded choices that the user has not repeated, such as the model. None means that
+    choices have no effect; an approved trace then leaves them out.
     """
     grants = grants or Grants()
     if not trace.is_foreign and grants == Grants(recorded=grants.recorded):
@@ -48,8 +48,8 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
     settings = settings_of(trace)
     _check_files(settings, grants)
     if trace.is_foreign and not grants.recorded:
-        _refuse(trace, [*_missing(settings, grants), *(choices or ())])
-    changed = {**trace.settings, **_added(settings, grants)}
+        _refuse(trace, [*_list_missing(settings, grants), *(choices or ())])
+    changed = {**trace.settings, **_merge_settings(settings, grants)}
     if not trace.is_foreign:
         return replace(trace, settings=changed)
     if choices is None and settings.asked:
@@ -58,9 +58,9 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
 
 
 def check_approved(trace: Trace) -> None:
-    """Raise GrantError for a trace with grants that need an approval."""
+    """Raise GrantError for a trace with grants that need approval."""
     if trace.is_foreign:
-        _refuse(trace, list(_missing(settings_of(trace), Grants())))
+        _refuse(trace, list(_list_missing(settings_of(trace), Grants())))
 
 
 def settings_of(trace: Trace) -> Settings:
@@ -81,23 +81,23 @@ def settings_of(trace: Trace) -> Settings:
 
 def grant_options(trace: Trace) -> list[str]:
     """Return everything that a trace grants its program, as the options that grant it."""
-    return list(_missing(settings_of(trace), Grants()))
+    return list(_list_missing(settings_of(trace), Grants()))
 
 
 def option_text(name: str, value: str) -> str:
     """Return an option with its value, in full, as a user can type it in a shell."""
     if len(os.fsencode(value)) > _MAX_BYTES:
         raise TraceError(f"the trace's settings cannot be used: the value of {name} is too long")
-    return f"{name}{'=' if value.startswith('-') else ' '}{_quoted(value)}"
+    return f"{name}{'=' if value.startswith('-') else ' '}{_quote(value)}"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     if value.isprintable():
         return shlex.quote(value)
-    return f"$'{''.join(map(_escaped, value))}'"
+    return f"$'{''.join(map(_escape, value))}'"
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in "\\'":
         return f"\\{character}"
     if character.isprintable():
@@ -105,7 +105,7 @@ def _escaped(character: str) -> str:
     return f"\\x{ord(character):02x}" if character < "\x80" else f"\\U{ord(character):08x}"
 
 
-def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
+def _list_missing(settings: Settings, grants: Grants) -> Iterator[str]:
     """Yield an option for each recorded grant that is not given again."""
     files = dict.fromkeys(settings.files.values())
     known = {_absolute(path) for path in [*files, *grants.reads]}
@@ -129,7 +129,7 @@ def _missing(settings: Settings, grants: Grants) -> Iterator[str]:
 
 
 def _absolute(path: str) -> str:
-    """Return a path in one form. One with `..` stays as it is: behind a link, it leads elsewhere than it says."""
+    """Return a path in a comparable form. Keep `..`, which after a link leads to the parent of the link's target."""
     return path if ".." in path.split("/") else os.path.abspath(path)
 
 
@@ -138,8 +138,8 @@ def _refuse(trace: Trace, missing: Sequence[str]) -> None:
         return
     whose = f"the trace may be someone else's: {trace.seal_problem}"
     if len(missing) > _MAX_LISTED:
-        raise GrantError(f"{whose}; it asks for {len(missing):,} grants, more than can be reviewed")
-    how = "to run it anyway, repeat these options, or give --grant-recorded (in Python: grant_recorded=True) for all:"
+        raise GrantError(f"{whose}; it asks for {len(missing):,} grants, more than you can review")
+    how = "to run it anyway, pass these options, or --grant-recorded (in Python: grant_recorded=True) for all of them:"
     raise GrantError("\n".join([whose, how, *missing]))
 
 
@@ -151,8 +151,8 @@ def _check_files(settings: Settings, grants: Grants) -> None:
         raise InputError(f"the recorded run had no file {unknown[0]!r} (its files: {known[:500]})")
 
 
-def _added(settings: Settings, grants: Grants) -> dict[str, Any]:
-    """Return the settings that the grants change."""
+def _merge_settings(settings: Settings, grants: Grants) -> dict[str, Any]:
+    """Return the settings that the grants change, with their new values."""
     usual = Limits()
     limits = {**settings.limits, **grants.limits}
     Limits(**cast(Any, limits))  # raises InputError

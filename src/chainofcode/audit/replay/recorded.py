@@ -74,7 +74,7 @@ def answering(trace: Trace, runs: Sequence[Run]) -> Run:
 def recorded_options(trace: Trace) -> RunOptions:
     """Return the options that a trace recorded; its tools are only names, without functions.
 
-    Raises GrantError for a trace with grants that need an approval.
+    Raises GrantError for a trace with grants that need approval.
     """
     check_approved(trace)
     settings = settings_of(trace)

@@ -66,7 +66,7 @@ async def areplay(
 
     A what-if runs only the program that gave the answer. A call without a recorded value gets one from the `earlier`
     run or from the emulator; otherwise the run ends with `emulation failed`. Raises InputError for a trace in which
-    nothing was run, and GrantError for a trace of someone else with grants, unless `grant_recorded`.
+    nothing was run, and GrantError if someone else's trace has grants, unless `grant_recorded`.
     """
     trace = approve(trace, Grants(recorded=grant_recorded))
     runs = runs_of(trace)

@@ -27,7 +27,7 @@ OVER = (Reason.ANSWERED, Reason.ERROR)  # ends after which nothing is left to do
 class Resumed:
     """What a trace supplies to the continued run: replies for requests, values for the calls of programs.
 
-    Raises GrantError for a trace of someone else with grants, unless `grant_recorded`.
+    Raises GrantError if someone else's trace has grants, unless `grant_recorded`.
     """
 
     def __init__(self, trace: Trace, *, grant_recorded: bool = False) -> None:
@@ -45,7 +45,7 @@ class Resumed:
     @property
     def program(self) -> Program | None:
         """The program of a run that was given one; None if a model wrote it, or was asked to."""
-        return given_program(self.trace)
+        return find_given_program(self.trace)
 
     @property
     def requests(self) -> list[Call]:
@@ -77,7 +77,7 @@ class Resumed:
         return _Recalling(self._runs).value
 
 
-def given_program(trace: Trace) -> Program | None:
+def find_given_program(trace: Trace) -> Program | None:
     """Return the program of a run that was given one; None if a model wrote it, or was asked to."""
     for event in trace.events:
         if isinstance(event, Program):

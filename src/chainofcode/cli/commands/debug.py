@@ -42,7 +42,7 @@ def _debug(given: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] not in ("textual", "rich"):
             raise
         raise InputError("coc debug needs Textual: pip install 'chainofcode[debug]' (or pip install textual)") from None
-    with contextlib.suppress(GrantError):  # it can be shown, and the debugger says what an edit needs
+    with contextlib.suppress(GrantError):  # the debugger can show it, and lists the missing grants on an edit
         trace = approve_trace(trace, given)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         emulator = asking(lm) if lm is not None else None

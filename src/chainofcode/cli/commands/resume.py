@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from ...audit import check_chain
-from ...audit.replay.resume import OVER, Resumed, given_program
+from ...audit.replay.resume import OVER, Resumed, find_given_program
 from ...emulator import Toolbox
 from ...engine import Result, RunOptions, execute
 from ...engine.journal import read_interrupted
 from ...errors import InputError
 from ...methods import Ways, ask
 from ...trace import Event, Trace, check_place
-from ..asked_options import fill_from, leave_open, missing_choices, resumed_options
+from ..asked_options import collect_resumed_options, fill_from, leave_open, list_missing_choices
 from ..grant_options import add_approval, approve_trace
 from ..method_options import (
     add_answer_type,
@@ -116,12 +116,12 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
 
 
 def _approve(trace: Trace, given: argparse.Namespace) -> Trace:
-    """Return the trace with its grants approved. The files of a question are given again in any case."""
+    """Return the trace with its grants approved. The user must always name the files of a question again."""
     recorded = trace.settings.get("files")
     files = None
-    if given_program(trace) is None:
+    if find_given_program(trace) is None:
         files = list(recorded.values()) if given.file and isinstance(recorded, dict) else []
-    return approve_trace(trace, given, files=files, choices=list(missing_choices(given, trace)))
+    return approve_trace(trace, given, files=files, choices=list(list_missing_choices(given, trace)))
 
 
 async def _continue(resumed: Resumed, tools: Toolbox, given: argparse.Namespace, target: Path) -> Result:
@@ -158,7 +158,7 @@ def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> Run
         options,
         in_flight=read_in_flight(given),
         share=options.share and not given.no_share,
-        asked=resumed_options(given, resumed.trace),
+        asked=collect_resumed_options(given, resumed.trace),
     )
     if resumed.program is not None or not options.prelude:
         return options

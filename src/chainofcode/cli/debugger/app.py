@@ -329,7 +329,7 @@ class Debugger(App[None]):
         try:
             now = await edited(attempt.recorded, before, changes, self._emulator, self._sandbox)
         except GrantError as error:
-            self._show_message("the run needs grants: start coc debug again with them")
+            self._show_message("this run needs grants: restart coc debug with the options shown")
             self.push_screen(Detail("\n".join(map(plain, str(error).split("\n")))))
             return
         except ChainOfCodeError as error:

@@ -1,6 +1,6 @@
-"""SQLite files that anyone may have made, opened as SQLite advises. Standard library only.
+"""Opens SQLite files from untrusted sources, with the precautions that SQLite recommends. Standard library only.
 
-A hostile file has a schema that calls functions, and damaged pages. Therefore its schema is not trusted, cells are
+A hostile file may have a schema that calls functions, or damaged pages. Therefore, its schema is not trusted, cells are
 checked when a page is loaded, nothing is mapped into memory, and a query may call only known functions.
 See https://www.sqlite.org/security.html.
 """
@@ -31,7 +31,7 @@ _LIMITS = (
     ("SQLITE_LIMIT_TRIGGER_DEPTH", 10),
     ("SQLITE_LIMIT_LIKE_PATTERN_LENGTH", 10_000),
 )
-# The functions that compute a value from their arguments. Not the others: they load code, reveal addresses or the
+# The functions that only compute a value from their arguments. Others load code, reveal addresses or the
 # engine's settings, or read the internal format of tables.
 _NAMES = """
 -> ->> abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling changes char coalesce concat concat_ws cos
@@ -51,7 +51,7 @@ FUNCTIONS = frozenset(_NAMES.split())
 
 
 def open_sqlite(path: str, *, has_log: bool = False, **options: Any) -> sqlite3.Connection:
-    """Open a file that nothing changes, read-only. Raises sqlite3.Error.
+    """Open a file read-only; nothing may change it meanwhile. Raises sqlite3.Error.
 
     With `has_log`, its last changes are in a write-ahead log next to it. The log is read, and neither file is changed;
     the caller makes sure that no other process changes them meanwhile.
@@ -63,26 +63,26 @@ def open_sqlite(path: str, *, has_log: bool = False, **options: Any) -> sqlite3.
     connection: sqlite3.Connection = sqlite3.connect(address, uri=True, **options)
     distrust(connection)
     if has_log:
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # an index of the log in memory, not in a file
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")  # keeps the index of the log in memory, not in a file
     return connection
 
 
 def distrust(connection: sqlite3.Connection) -> None:
-    """Change the settings of a connection to those for untrusted files."""
+    """Apply the settings for untrusted files to a connection."""
     import sqlite3
 
     for pragma in _PRAGMAS:
         connection.execute(f"PRAGMA {pragma}")
     change: Callable[[int, bool], object] | None = getattr(connection, "setconfig", None)
     for name, value in _SETTINGS if change is not None else ():
-        with contextlib.suppress(sqlite3.Error):  # this SQLite lacks what it would switch off
+        with contextlib.suppress(sqlite3.Error):  # this SQLite lacks the feature
             change(getattr(sqlite3, name), value)  # type: ignore[misc]
 
 
 def allow_only_reading(
     connection: sqlite3.Connection, *, cell_bytes: int, defined: Collection[str] = frozenset()
 ) -> None:
-    """Let all later statements only read what is open now, and call only known functions and `defined` ones."""
+    """Restrict later statements to reading what is open now, and to calling known functions and `defined` ones."""
     import sqlite3
 
     connection.execute("PRAGMA query_only = ON")
@@ -103,7 +103,7 @@ def allow_only_reading(
 
 @functools.cache
 def functions() -> list[tuple[str, str]]:
-    """The names of all functions of SQLite, with their kinds: scalar, aggregate or window."""
+    """Return the names of all functions of SQLite, with their kinds: scalar, aggregate or window."""
     import sqlite3
 
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:

@@ -20,7 +20,7 @@ from typing import Any
 from ...errors import InputError
 from ...platforms import lock
 from .. import data_directory
-from ..fair_share import SEARCH_SECONDS, SERVER, refused_if_slow
+from ..fair_share import SEARCH_SECONDS, SERVER, refuse_if_slow
 from ..objects import ObjectStorage
 from ..refusal import Refusal, StorageError
 from ..search_index import searched
@@ -130,7 +130,7 @@ class PostgresStore:
         find = _list(*_search(owner, limit, before, run_filter))
         if run_filter.is_empty:
             return await self._database.do(find, owner=owner)
-        with refused_if_slow():
+        with refuse_if_slow():
             return await self._searches.do(find, owner=owner, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
@@ -311,7 +311,7 @@ ORDER BY created LIMIT %s"""
 
 def _locked(directory: Path) -> int:
     """Lock a directory for local copies, and remove what an earlier server left in it."""
-    data_directory.take(directory)
+    data_directory.make_private(directory)
     try:
         held = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:

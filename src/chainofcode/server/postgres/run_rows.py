@@ -7,7 +7,7 @@ import msgspec
 from ...trace import as_json
 from ..refusal import TakenOver
 from ..search_index import searched_words
-from ..store import PendingQuestion, RunRecord, RunSummary, first_questions
+from ..store import PendingQuestion, RunRecord, RunSummary, take_first_questions
 from .connections import Postgres
 from .shipped_traces import NOTIFY
 
@@ -118,7 +118,7 @@ def add_summaries(connection: Postgres) -> None:
 
 def open_questions(connection: Postgres, owner: str, limit: int, run: str | None) -> list[PendingQuestion]:
     rows = connection.execute(_OPEN_QUESTIONS, {"owner": owner, "limit": limit, "run": run})
-    return first_questions(question for row in rows if (question := read_question(row)) is not None)
+    return take_first_questions(question for row in rows if (question := read_question(row)) is not None)
 
 
 def question_row(question: PendingQuestion) -> tuple[object, ...]:

@@ -1,1 +1,1 @@
-"""The inside of this guest."""
+"""The code that runs inside the guest."""

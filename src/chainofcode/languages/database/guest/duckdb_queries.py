@@ -1,4 +1,4 @@
-"""Requests about DuckDB databases. Standard library, and the granted package duckdb."""
+"""Answers requests about DuckDB databases. Standard library, and the granted package duckdb."""
 
 from __future__ import annotations
 

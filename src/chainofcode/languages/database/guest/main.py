@@ -1,8 +1,8 @@
-"""Inspects a database, or runs one query that only reads, inside a guest. Standard library and the package duckdb only.
+"""Inspects a database, or runs one read-only query, inside a guest. Standard library and the package duckdb only.
 
 The host sends a request as JSON, in place of a program: its `engine`, what it wants (`schema`, `tables` or `rows`) and
-the bounds of the result. The answer is an object with the result, or with an `error`; `unreadable` is why the file
-cannot be used.
+the bounds of the result. The answer is an object with the result, or with an `error`; `unreadable` says why the
+file cannot be used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 
 def rehearse() -> None:
-    """Do nothing: a fork of this process has imported what it needs."""
+    """Do nothing: this process has already imported what its forks need."""
 
 
 def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
 
 
 def result_of(path: str, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a request, as the values of the rows; also for a process that is no guest."""
+    """Return the result of a request. A worker process, which is not a guest, also uses this."""
     try:
         return (duckdb_result if request["engine"] == "DuckDB" else sqlite_result)(path, request)
     except QueryFailure as error:

@@ -1,4 +1,4 @@
-"""What both engines share: rows within bounds, and errors in one line. Standard library only."""
+"""Bounded rows and one-line errors, for both engines. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AS_PART = "EXPLAIN SELECT * FROM (\n{}\n)"  # only a query parses there
 
 
 class QueryFailure(Exception):
-    """A query that fails, and why."""
+    """A query failed; the message says why."""
 
 
 def rows_of(cursor: Any, request: dict[str, Any]) -> list[dict[str, Any]]:

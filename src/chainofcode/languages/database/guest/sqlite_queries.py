@@ -1,4 +1,4 @@
-"""Requests about SQLite databases. Standard library only."""
+"""Answers requests about SQLite databases. Standard library only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sqlite_result(path: str, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def syntax_problem(query: str) -> str:
-    """Return what is wrong with a query for which there is no database; empty for names that may exist in one."""
+    """Return the error in a query without a database, or an empty text. Unknown names may exist in a database."""
     connection = sqlite3.connect(":memory:")
     distrust(connection)
     try:
@@ -68,15 +68,15 @@ def _tables(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[str
 
 def _columns(connection: sqlite3.Connection, name: str) -> list[list[str]]:
     """Return the names and types of columns, cut to a length."""
-    found = connection.execute(f"PRAGMA table_info({_quoted(name)})")
+    found = connection.execute(f"PRAGMA table_info({_quote(name)})")
     return [[str(column)[:_NAME_CHARS], str(kind)[:_NAME_CHARS]] for _, column, kind, *_ in found]
 
 
 def _content(connection: sqlite3.Connection, name: str, request: dict[str, Any]) -> tuple[int, list[str]]:
-    ((count,),) = connection.execute(f"SELECT count(*) FROM {_quoted(name)}")  # noqa: S608
-    rows = connection.execute(f"SELECT * FROM {_quoted(name)} LIMIT {int(request['rows'])}")  # noqa: S608
+    ((count,),) = connection.execute(f"SELECT count(*) FROM {_quote(name)}")  # noqa: S608
+    rows = connection.execute(f"SELECT * FROM {_quote(name)} LIMIT {int(request['rows'])}")  # noqa: S608
     return count, [brief(row, request["chars"]) for row in rows]
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -1,7 +1,7 @@
 """The files in which a process finds the limits of its control group. Standard library only: this runs in guests.
 
-DuckDB aborts if these files exist and cannot be opened, as in tier B. Each has one number or the names of the groups
-that the process is in.
+DuckDB aborts if these files exist and cannot be opened, as in tier B. Each contains a number, or the names of the
+process's groups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ROOT = "/sys/fs/cgroup"
 _FILES = ("cpu.max", "memory.max", "cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes")
 
 
-def limit_files() -> list[str]:
+def find_limit_files() -> list[str]:
     """Return the files that exist."""
     try:
         with open(_OWN) as file:

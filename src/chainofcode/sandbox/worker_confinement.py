@@ -1,8 +1,8 @@
 """The confinement of a worker process: the rights that it gives up before it reads untrusted data.
 
-A worker parses data of models, clients, traces and files with code that may have bugs. It has opened the files of its
-job already. From then on, the kernel lets it read only Python, its packages and this package, and write only to the
-descriptors that it has.
+A worker parses data of models, clients, traces and files with code that may have bugs. By then, it has opened the
+files of its job. From then on, the kernel lets it read only Python, its packages and this package, and write only to
+the descriptors that it has.
 
 | layer | effect |
 |---|---|
@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # for start-up time
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo")
-# What a process that starts guests is refused: number on x86_64, number on aarch64. It may make UNIX sockets only.
+# System calls refused to a process that starts guests, on x86_64 and on aarch64. It may create UNIX sockets only.
 _REFUSED = {
     "connect": (42, 203), "bind": (49, 200), "listen": (50, 201), "ptrace": (101, 117), "kcmp": (312, 272),
     "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438), "bpf": (321, 280),
@@ -164,8 +164,8 @@ def _restrict_calls(code: bytes, missing: dict[str, str]) -> None:
 def hide_from_others() -> None:
     """Keep other processes of this user from reading the memory, the environment and the files of this one.
 
-    For processes that hold keys, because those that they start may turn hostile. Root still can; there are no core
-    dumps. A process that this one starts can be inspected again.
+    For processes that hold keys, because their children may turn hostile. Root can still read them. The kernel writes
+    no core dumps of them. Programs that this process executes are not hidden.
     """
     if sys.platform == "linux":
         from . import kernel
@@ -174,7 +174,7 @@ def hide_from_others() -> None:
 
 
 def confine_host() -> dict[str, str]:
-    """Give up what a process does not need that starts guests itself. Return what this system lacks, and why.
+    """Give up the rights that a process does not need to start guests. Return what this system lacks, and why.
 
     It keeps its user and its files, which a zygote inherits and needs to build the tiers. It cannot open a connection,
     inspect other processes, gain privileges, or be inspected. Not covered: root keeps the capability SYS_ADMIN, with
@@ -189,13 +189,13 @@ def confine_host() -> dict[str, str]:
     kernel.set_dumpable(False)
     kernel.set_no_new_privileges()
     if seccomp.is_supported():
-        _restrict_calls(_refusing(("x86_64", "aarch64").index(kernel.MACHINE)), missing)
+        _restrict_calls(_build_filter(("x86_64", "aarch64").index(kernel.MACHINE)), missing)
     else:
         missing["seccomp"] = f"no list of system calls for {kernel.MACHINE} processors"
     return missing
 
 
-def _refusing(column: int) -> bytes:
+def _build_filter(column: int) -> bytes:
     """A filter that refuses a few calls; zygotes inherit it, and refuse more."""
     code = [
         _step(_LOAD, _ARCHITECTURE),
