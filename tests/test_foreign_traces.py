@@ -25,6 +25,7 @@ from test_cli import coc
 
 from chainofcode import InputError, Limits, Table, Trace, run
 from chainofcode.audit import follow, replay, verify
+from chainofcode.errors import GrantError
 from chainofcode.trace import as_json, chained, linked
 
 VALUE = {"choices": [{"message": {"content": '{"value": "fine"}'}}]}
@@ -312,7 +313,7 @@ def test_own_traces_need_no_approval_even_if_their_end_is_missing(
     last = lines[-cut][:-10] if cut and command == "resume" else b""  # the others want whole lines
     own.write_bytes(b"\n".join([*lines[: -cut or None], last]))
     done = coc(command, own, cwd=tmp_path)
-    assert FOREIGN not in done.stderr and "the program may read secret.txt" in done.stderr
+    assert FOREIGN not in done.stderr and f"the program may read {tmp_path}/secret.txt" in done.stderr
     assert command == "why" or done.returncode in (0, 1), done.stderr  # the run cannot be followed to its end
 
 
@@ -485,12 +486,12 @@ def test_a_refusal_is_complete_and_escaped(tmp_path: Path, monkeypatch: pytest.M
     assert len(lines) == 307 == len(done.stderr.splitlines()) - 2
     assert done.stderr.replace("\n", "").isprintable()
     assert "…" not in done.stderr
-    assert lines[0] == "--allow-read=-x"
+    assert lines[0] == f"--allow-read {tmp_path}/-x"  # the file that a relative path means here
     typed = subprocess.run(
         ["bash", "-c", f"printf '%s\\0' {' '.join(lines[:7])}"], capture_output=True, check=True
     ).stdout.decode("utf-8")
     words = typed.split("\0")[:-1]
-    assert [word for word in words if word != "--allow-read"] == ["--allow-read=-x", *hostile[1:]]
+    assert [word for word in words if word != "--allow-read"] == [str(tmp_path / path) for path in hostile]
     done = coc("why", path, *words, *(word for line in lines[7:] for word in shlex.split(line)), cwd=tmp_path)
     assert FOREIGN not in done.stderr, done.stderr
 
@@ -649,3 +650,27 @@ def test_a_sealed_trace_that_arrives_through_mcp_grants_nothing(own: Path, tmp_p
         assert result.is_error and "granted reads" in text_of(result)
 
     session(tmp_path / "script.jsonl", work)
+
+
+# --- paths --------------------------------------------------------------------------------------------------------
+
+LISTING = "import os\nanswer = sorted(os.listdir('.')), open('data/notes.txt').read()"
+
+
+def test_relative_grants_mean_the_recorded_files_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From another directory, a relative path would grant other files."""
+    for place, text in (("here", "recorded"), ("there", "secret")):
+        (tmp_path / place / "data").mkdir(parents=True)
+        (tmp_path / place / "data" / "notes.txt").write_text(text)
+    monkeypatch.chdir(tmp_path / "here")
+    result = run(LISTING, reads=["data/notes.txt"])
+    path = tmp_path / "run.jsonl"
+    result.trace.write(path)
+    monkeypatch.chdir(tmp_path / "there")
+    again = replay(Trace.read(path))
+    assert again.is_same, again.difference
+    assert "secret" not in repr(again.result.answer)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+    with pytest.raises(GrantError) as refused:
+        replay(Trace.read(path))
+    assert f"--allow-read {tmp_path}/here/data/notes.txt" in str(refused.value)

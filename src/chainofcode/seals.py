@@ -104,6 +104,8 @@ def read_key() -> bytes:
     try:
         _check_directory(path.parent)
         fd = os.open(path, _READ)
+    except FileNotFoundError:
+        raise KeyUnusable("this user has no key yet") from None
     except OSError as error:
         raise KeyUnusable(f"cannot read {path}: {error.strerror}") from None
     try:

@@ -180,6 +180,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     policy: Literal["strict", "paper"] = "strict"
     packages: list[str] = []
     reads: list[str] = []
+    directory: str = ""  # the working directory, if a path in `reads` is relative
     clock: float | None = None
     seed: int | None = None
     files: dict[str, str] = {}  # name → path

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from ..audit import Chain
+from ..audit.replay.grants import settings_of
 from ..render import cut
 from ..trace import Trace
 from .terminal import note
@@ -23,12 +25,13 @@ def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
 
 
 def grants(trace: Trace) -> Iterator[str]:
-    """Yield a warning about files that the program may read again, as the author of the trace granted them."""
-    reads, files = trace.settings.get("reads"), trace.settings.get("files")
-    paths = [*(reads if isinstance(reads, list) else []), *(files.values() if isinstance(files, dict) else [])]
+    """Yield a warning about files that the program may read again, as the trace or the user grants them."""
+    settings = settings_of(trace)
+    reads = [os.path.abspath(os.path.join(settings.directory, read)) for read in settings.reads]
+    paths = list(dict.fromkeys([*reads, *settings.files.values()]))
     if paths:
         more = ", …" if len(paths) > _MAX_PATHS else ""
-        yield f"the program may read {', '.join(map(str, paths[:_MAX_PATHS]))}{more}, as in the recorded run"
+        yield f"the program may read {', '.join(paths[:_MAX_PATHS])}{more}"
 
 
 def note_grants(trace: Trace) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import EmulationError, LMError
@@ -66,25 +66,29 @@ def _arguments(pause: Pause) -> Iterator[Any]:
             yield argument
 
 
-def _is_image(argument: Any, granted: set[str]) -> bool:
+def _is_image(argument: Any, granted: Mapping[str, str]) -> bool:
     if isinstance(argument, bytes):
         return media_type(argument) != ""
     if isinstance(argument, Opaque):  # too large to leave the guest: the host has only its text
         return argument.type_name in ("bytes", "list", "tuple") and _NOTE.search(argument.text) is not None
     if not isinstance(argument, str) or argument not in granted:
         return False
-    return argument.lower().endswith(_SUFFIXES) or media_type(_read(argument, HEAD_BYTES)) != ""
+    return argument.lower().endswith(_SUFFIXES) or media_type(_read(granted[argument], HEAD_BYTES)) != ""
 
 
-def _granted(pause: Pause) -> set[str]:
-    """Return the paths of granted files, as given and absolute, as in variables; not those inside directories."""
-    reads = pause.given.get("reads", ())
-    return {*reads, *map(os.path.abspath, reads)}
+def _granted(pause: Pause) -> dict[str, str]:
+    """Return the paths of granted files, by name as given and absolute; not those inside directories."""
+    paths = {read: _path(read, pause) for read in pause.given.get("reads", ())}
+    return {**{path: path for path in paths.values()}, **paths}
+
+
+def _path(named: str, pause: Pause) -> str:
+    return os.path.abspath(os.path.join(pause.given.get("directory", ""), named))
 
 
 def _image(argument: Any, pause: Pause) -> Image:
     what = f"the file {argument}" if isinstance(argument, str) else "an image"
-    data = _read(argument, MAX_IMAGE_BYTES + 1) if isinstance(argument, str) else argument
+    data = _read(_path(argument, pause), MAX_IMAGE_BYTES + 1) if isinstance(argument, str) else argument
     if isinstance(data, Opaque) or len(data) > MAX_IMAGE_BYTES:
         raise EmulationError(f"{pause.name} cannot take {what}: over {MAX_IMAGE_BYTES:,} bytes; make it smaller")
     kind = media_type(data)

@@ -161,17 +161,17 @@ class _Keeping(AroundEmulator):
         """Return a digest of the inputs of a run. All its calls have the same `given`, so it is computed once."""
         if given is not self._known_given:
             inputs = {name: _plain(value) for name, value in given.get("inputs", {}).items()}
-            files = [_stamp(path) for path in given.get("reads", ())]
+            files = [_stamp(path, given.get("directory", "")) for path in given.get("reads", ())]
             parts = [inputs, files, given.get("clock"), given.get("seed")]
             self._given_digest = hashlib.sha256(msgspec.json.encode(_printable(parts), order="sorted")).hexdigest()
             self._known_given = given
         return self._given_digest
 
 
-def _stamp(path: str) -> tuple[str, int, int]:
+def _stamp(path: str, directory: str) -> tuple[str, int, int]:
     """Return data that changes when a file does."""
     with contextlib.suppress(OSError, ValueError):
-        about = os.stat(path)
+        about = os.stat(os.path.join(directory, path))
         return path, about.st_size, about.st_mtime_ns
     return path, 0, 0
 

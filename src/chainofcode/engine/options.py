@@ -29,6 +29,7 @@ class RunOptions:
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()
     reads: Sequence[str] = ()
+    directory: str = ""  # where relative paths in `reads` begin; empty for the working directory
     prelude: Sequence[File] = ()
     scratch: bool = False
     clock: float | None = None
@@ -77,6 +78,7 @@ class RunOptions:
             policy=self.policy,
             packages=self.packages,
             reads=self.reads,
+            directory=self.directory,
             prelude=self.prelude,
             scratch=self.scratch,
             tools=tuple(self.toolbox.tools),
@@ -92,10 +94,12 @@ class RunOptions:
     def _settings(self) -> Settings:
         usual = Limits()
         limits = {name: value for name, value in vars(self.limits).items() if value != getattr(usual, name)}
+        reads = list(map(os.fspath, self.reads))
         return Settings(
             policy=self.policy,
             packages=list(self.packages),
-            reads=list(map(os.fspath, self.reads)),
+            reads=reads,
+            directory="" if all(map(os.path.isabs, reads)) else self.directory or os.path.abspath("."),
             clock=self.clock,
             seed=self.seed,
             files={file.name: file.path for file in self.prelude},
@@ -116,6 +120,7 @@ class RunKeywords(TypedDict, total=False):
     policy: Literal["strict", "paper"]
     packages: Sequence[str]
     reads: Sequence[str]
+    directory: str
     prelude: Sequence[File]
     scratch: bool
     clock: float | None

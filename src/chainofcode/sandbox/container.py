@@ -53,7 +53,7 @@ class Container:
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
         await asyncio.to_thread(self.prepare)
-        grant = Grant.of(Packages(job.all_packages), job.reads, job.language.name)
+        grant = Grant.of(Packages(job.all_packages), job)
         guest = _ContainerGuest(self._engine, self._command(job, grant))
         async with session_of(guest, job, grant) as session:
             yield session

@@ -72,6 +72,7 @@ class Job:
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()  # granted for importing
     reads: Sequence[str] = ()  # files and directories granted for reading
+    directory: str = ""  # where relative paths in `reads` begin; empty for the working directory
     prelude: Sequence[File] = ()  # read before the program runs; `reads` must grant them
     scratch: bool = False  # a writable directory, empty at first, removed afterwards
     clock: float = 1_735_689_600.0  # 2025-01-01T00:00:00Z
@@ -106,7 +107,8 @@ class Job:
     @functools.cached_property
     def given(self) -> Mapping[str, Any]:
         """The inputs, files, clock and seed of the program; one object for all pauses of a run."""
-        return {"inputs": dict(self.inputs), "reads": self.reads, "clock": self.clock, "seed": self.seed}
+        world = {"clock": self.clock, "seed": self.seed}
+        return {"inputs": dict(self.inputs), "reads": self.reads, "directory": self.directory, **world}
 
     @property
     def scratch_bytes(self) -> int:

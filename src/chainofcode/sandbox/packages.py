@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import InputError
 from .foreign import file_system, foreign_below, is_storage
+from .job import Job
 
 _NEVER = ("/proc", "/sys", "/dev")
 _MAX_LINKS = 10_000
@@ -38,17 +39,17 @@ class Grant:
     identities: tuple[tuple[int, int], ...] = ()  # device and inode of each path: a replaced file is a new grant
 
     @classmethod
-    def of(cls, packages: Packages, reads: Iterable[str], language: str = "python") -> Grant:
-        """Make the grant for packages and files. Raises InputError for those that do not exist."""
-        paths = {read: _readable(read) for read in reads}
+    def of(cls, packages: Packages, job: Job) -> Grant:
+        """Make the grant for the files of a job and packages. Raises InputError for those that do not exist."""
+        paths = {read: _readable(os.path.join(job.directory, read)) for read in job.reads}
         return cls(
-            language=language,
+            language=job.language.name,
             packages=packages.names,
             modules=tuple(sorted(packages.modules)),
             search=tuple(sorted(packages.search)),
             shown=tuple(dict.fromkeys([*packages.shown, *paths.values()])),
             foreign=tuple(_foreign(paths.values())),
-            links=tuple(_links(paths).items()),
+            links=tuple(_links(paths, job.directory).items()),
             identities=tuple((found.st_dev, found.st_ino) for found in map(os.stat, paths.values())),
         )
 
@@ -139,11 +140,11 @@ def _foreign(paths: Iterable[str]) -> list[str]:
         raise InputError(f"cannot grant files for reading: {error.strerror}") from None
 
 
-def _links(paths: Mapping[str, str]) -> dict[str, str]:
-    """Links in the guest's working directory for paths relative to the host's working directory."""
+def _links(paths: Mapping[str, str], directory: str) -> dict[str, str]:
+    """Links in the guest's working directory for paths relative to a directory of the host."""
     names: dict[str, str] = {}
     for read, path in paths.items():
-        relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
+        relative = os.path.relpath(path, directory or os.curdir) if not os.path.isabs(read) else ".."
         if relative == ".":
             names |= _entries(read, path)
         elif relative.partition("/")[0] != "..":

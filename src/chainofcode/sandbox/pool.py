@@ -111,7 +111,7 @@ class Jail:
         names = job.all_packages
         if names not in self._packages:
             self._packages[names] = Packages(names)
-        return Grant.of(self._packages[names], job.reads, job.language.name)
+        return Grant.of(self._packages[names], job)
 
     def _zygote(self, grant: Grant) -> ZygoteHandle:
         """Return the zygote for a grant, which is kept at least until its `users` is decremented."""

@@ -49,7 +49,7 @@ class NoSandbox:
         require_linux("running without a sandbox")
         if job.scratch_bytes:
             raise SandboxError("no scratch directory without a sandbox: a program can write wherever you can")
-        grant = Grant.of(Packages(job.all_packages), job.reads, job.language.name)
+        grant = Grant.of(Packages(job.all_packages), job)
         async with session_of(ProcessGuest(self._python, job.language), job, grant) as session:
             yield session
 

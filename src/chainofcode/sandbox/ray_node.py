@@ -34,6 +34,7 @@ class GuestSettings(msgspec.Struct):
     language: str
     packages: tuple[str, ...]
     reads: tuple[str, ...]
+    directory: str
     scratch: bool
     is_shadow: bool
     limits: Limits
@@ -44,6 +45,7 @@ class GuestSettings(msgspec.Struct):
             language=job.language.name,
             packages=tuple(job.packages),
             reads=tuple(job.reads),
+            directory=job.directory,
             scratch=job.scratch,
             is_shadow=job.is_shadow,
             limits=job.limits,
@@ -56,6 +58,7 @@ class GuestSettings(msgspec.Struct):
             language=guest_language_named(self.language),
             packages=self.packages,
             reads=self.reads,
+            directory=self.directory,
             scratch=self.scratch,
             is_shadow=self.is_shadow,
             limits=self.limits,

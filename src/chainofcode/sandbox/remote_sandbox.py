@@ -66,7 +66,7 @@ class RemoteSandbox:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
-        files = await asyncio.to_thread(_files_of, job.reads)
+        files = await asyncio.to_thread(_files_of, job.reads, job.directory)
         async with _connected(self._url, self._token) as (reader, writer):
             guest = _RemoteGuest(self._url.netloc, reader, writer)
             await guest.open(job, files)
@@ -79,13 +79,13 @@ def open_remote(url: str) -> RemoteSandbox:
     return RemoteSandbox(url, os.environ.get("COC_SANDBOX_TOKEN", ""))
 
 
-def _files_of(reads: Iterable[str]) -> dict[str, str]:
+def _files_of(reads: Iterable[str], directory: str = "") -> dict[str, str]:
     """The granted files, by their names for the program. Raises InputError if they cannot be sent."""
     files: dict[str, str] = {}
-    roots = [os.path.realpath(read) for read in reads]
+    roots = [os.path.realpath(os.path.join(directory, read)) for read in reads]
     for read in reads:
-        path = os.path.abspath(read)
-        relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
+        path = os.path.abspath(os.path.join(directory, read))
+        relative = os.path.relpath(path, directory or os.curdir) if not os.path.isabs(read) else ".."
         top = os.path.basename(path) if relative.startswith("..") else relative
         for name, found in _below(path, top):
             if not _is_granted(found, roots):  # a link out of the grant; it is broken in a local sandbox, too

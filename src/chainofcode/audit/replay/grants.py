@@ -70,7 +70,7 @@ def settings_of(trace: Trace) -> Settings:
         Limits(**cast(Any, settings.limits))
     except (msgspec.ValidationError, TypeError) as error:
         raise TraceError(f"the trace's settings cannot be used: {error}") from None
-    for name in [*settings.reads, *settings.files.values(), *settings.packages]:
+    for name in [settings.directory, *settings.reads, *settings.files.values(), *settings.packages]:
         if "\0" in name or len(os.fsencode(name)) > _MAX_BYTES:
             raise TraceError(f"the trace's settings cannot be used: {name[:100]!r} is not a path or a name")
     for name in settings.files:
@@ -109,8 +109,8 @@ def _list_missing(settings: Settings, grants: Grants) -> Iterator[str]:
     """Yield an option for each recorded grant that is not given again."""
     files = dict.fromkeys(settings.files.values())
     known = {_absolute(path) for path in [*files, *grants.reads]}
-    for path in dict.fromkeys(settings.reads):
-        if _absolute(path) not in known:
+    for path in dict.fromkeys(_absolute(os.path.join(settings.directory, read)) for read in settings.reads):
+        if path not in known:
             yield option_text("--allow-read", path)
     given = set(map(_absolute, grants.files))
     for path in files:
@@ -158,7 +158,7 @@ def _merge_settings(settings: Settings, grants: Grants) -> dict[str, Any]:
     Limits(**cast(Any, limits))  # raises InputError
     added: dict[str, Any] = {}
     if grants.reads:
-        added["reads"] = list(dict.fromkeys([*settings.reads, *grants.reads]))
+        added["reads"] = list(dict.fromkeys([*settings.reads, *map(os.path.abspath, grants.reads)]))
     if grants.packages:
         added["packages"] = list(dict.fromkeys([*settings.packages, *grants.packages]))
     if grants.scratch:

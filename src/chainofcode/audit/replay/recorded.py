@@ -86,6 +86,7 @@ def recorded_options(trace: Trace) -> RunOptions:
         policy=settings.policy,
         packages=settings.packages,
         reads=settings.reads,
+        directory=settings.directory,
         prelude=files,
         scratch=settings.scratch,
         limits=limits,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
@@ -165,7 +166,8 @@ def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> Run
     if not given.file:  # their contents were in the prompt
         raise InputError(f"the run had the file {options.prelude[0].path!r}: give it again with --file")
     paths = {file.path for file in options.prelude}
-    return dataclasses.replace(options, prelude=(), reads=[path for path in options.reads if path not in paths])
+    reads = [path for path in options.reads if os.path.abspath(os.path.join(options.directory, path)) not in paths]
+    return dataclasses.replace(options, prelude=(), reads=reads)
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:
