@@ -69,8 +69,10 @@ def test_list_names_what_an_example_needs() -> None:
     [("orders", "'matplotlib': no such package is"), ("sales", "'pandas', 'matplotlib': no such packages are")],
 )
 def test_missing_packages_are_one_line(name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_PACKAGES)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    site = tmp_path / "site"  # not the working directory, where no module is imported from
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(WITHOUT_PACKAGES)
+    monkeypatch.setenv("PYTHONPATH", str(site))
     done = coc("examples", name, cwd=tmp_path)
     assert done.returncode != 0
     last = done.stderr.splitlines()[-1].removeprefix("coc: ")
