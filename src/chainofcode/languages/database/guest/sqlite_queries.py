@@ -21,8 +21,8 @@ _NAME_CHARS = 200
 def sqlite_result(path: str, request: dict[str, Any]) -> dict[str, Any]:
     try:
         connection = open_sqlite(path, has_log=request["has_log"])
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, CELL_BYTES)
         if request["wanted"] == "tables":
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, CELL_BYTES)
             return _tables(connection, request)
         if request["wanted"] == "schema":
             allow_only_reading(connection, cell_bytes=CELL_BYTES)
