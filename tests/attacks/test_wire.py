@@ -261,12 +261,16 @@ def test_everything_a_run_records_is_bounded(sandbox: TierSandbox, name: str) ->
 def test_arguments_decoded_at_once_are_bounded(sandbox: TierSandbox) -> None:
     """Six calls wait together; the arguments of each take 60 MB as objects."""
     held, most = 0, 0
+    has_filled = asyncio.Event()
 
     async def count(pause: Any) -> int:
         nonlocal held, most
         held += 1
         most = max(most, held)
-        await asyncio.sleep(1)
+        if most == 4:
+            has_filled.set()
+        await has_filled.wait()
+        await asyncio.sleep(1)  # in which a fifth could come
         held -= 1
         return len(pause.args[0])
 
