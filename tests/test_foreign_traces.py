@@ -189,11 +189,11 @@ def test_tools_time_and_limits_of_a_resumed_run(tmp_path: Path, monkeypatch: pyt
         "seed": 7,
         "policy": "paper",
     }
-    expected = ["--scratch", "--limit run=600", "--limit calls=2000", "--method-seconds 0"]
+    expected = ["--scratch", "--limit run=600", "--limit calls=2000", "--votes 3", "--method-seconds 0"]
     expected += [f"--tool, --openapi or --mcp, for the tool {name}" for name in ("send", "'pay now'")]
     assert_refused("resume", with_settings(path, **settings), names=expected, cwd=tmp_path)
     with_settings(path, **{**settings, "tools": []})
-    words = assert_refused("resume", path, names=expected[:4], cwd=tmp_path)
+    words = assert_refused("resume", path, names=expected[:5], cwd=tmp_path)
     done = coc("resume", path, *words, cwd=tmp_path)
     assert (done.returncode, FOREIGN in done.stderr) == (1, False), done.stderr
     limits = Trace.read(path).settings["limits"]
@@ -213,6 +213,50 @@ def test_files_of_a_foreign_question_are_given_again(
     assert FOREIGN not in done.stderr
 
 
+def keep_header(path: Path) -> None:
+    """Make a trace that of a run which was killed before its first request."""
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+
+
+@pytest.mark.parametrize(
+    "spelling", ["{0}/./secret.txt", "/{0}/secret.txt", "{0}/secret.txt/", "secret.txt", "{0}/secret.txt"]
+)
+def test_a_read_is_not_hidden_behind_a_recorded_file(
+    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user names the files of a question again, which may be others: the recorded ones grant nothing."""
+    (tmp_path / "secret.txt").write_text("SECRET-OF-THE-USER")
+    (tmp_path / "data.txt").write_text("data")
+    program = (
+        f"```python\ntry:\n    answer = open('{tmp_path}/secret.txt').read()\nexcept OSError:\n    answer = 0\n```"
+    )
+    (tmp_path / "replies.jsonl").write_text(f"{json.dumps(program)}\n" * 4)
+    model = ("--model", "scripted:replies.jsonl")
+    path = record_as_mallory(
+        monkeypatch, tmp_path, "ask", "What?", "--file", "data.txt", *model, "--budget", "tokens=1"
+    )
+    secret = str(tmp_path / "secret.txt")
+    with_settings(path, files={"data": secret}, file_kinds={"data": ["text", ""]}, reads=[spelling.format(tmp_path)])
+    keep_header(path)
+    done = coc("resume", path, "--file", "data.txt", *model, cwd=tmp_path)
+    assert "SECRET" not in done.stdout + done.stderr + path.read_text(), done.stdout
+    assert done.returncode == 0 and "answer = 0" in done.stdout, done.stderr
+
+
+def test_costly_choices_of_a_foreign_trace_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "replies.jsonl").write_text(f"{json.dumps('answer = 1')}\n" * 99)
+    model = ("--model", "scripted:replies.jsonl")
+    path = record_as_mallory(monkeypatch, tmp_path, "ask", "What?", *model)
+    asked = {"votes": 300, "value_votes": 20, "repairs": 500, "think": True, "critique": True, "effort": "high"}
+    with_settings(path, asked=asked)
+    keep_header(path)
+    names = ["--votes 300", "--value-votes 20", "--repairs 500", "--think", "--critique", "--effort high"]
+    assert_refused("resume", path, *model, names=names, cwd=tmp_path)
+    with_settings(path, asked={"votes": 1, "repairs": 0})
+    done = coc("resume", path, *model, cwd=tmp_path)
+    assert FOREIGN not in done.stderr and done.returncode == 0, done.stderr
+
+
 # --- replay, why, verify, show ------------------------------------------------------------------------------------
 
 RERUNS = {
@@ -224,7 +268,7 @@ RERUNS = {
     "page": ["show", "foreign.jsonl", "--html", "page.html"],
 }
 GRANTED = {  # what Mallory's run was given, the program, and what the user must type
-    "read": (["--allow-read", "secret.txt"], "open('secret.txt').read()", ["--allow-read secret.txt"]),
+    "read": (["--allow-read", "secret.txt"], "open('secret.txt').read()", ["--allow-read DIR/secret.txt"]),
     "limit": (["--limit", "run=600", "--limit", "cpu=9"], "1", ["--limit run=600.0"]),
     "package": (["--allow-package", "msgspec"], "__import__('msgspec').json.encode(1)", ["--allow-package msgspec"]),
     "scratch": (["--scratch"], "open('new.txt', 'w').write('x')", ["--scratch"]),
@@ -232,7 +276,7 @@ GRANTED = {  # what Mallory's run was given, the program, and what the user must
     "all": (
         ["--allow-read", "a dir", "--file", "secret.txt", "--allow-package", "msgspec,numpy", "--limit", "output=2e6"],
         "secret",
-        ["--allow-read 'a dir'", "--file DIR/secret.txt", "--allow-package msgspec", "--allow-package numpy",
+        ["--allow-read 'DIR/a dir'", "--file DIR/secret.txt", "--allow-package msgspec", "--allow-package numpy",
          "--limit output=2000000"],
     ),
 }  # fmt: skip
@@ -527,7 +571,7 @@ SPOILT = {
     "size": (lambda key: key.write_bytes(b"short"), "is not a key"),
     "named pipe": (lambda key: (key.unlink(), os.mkfifo(key, 0o600)), "is not a key"),
     "owner": (lambda key: os.chown(key, 12345, 12345), "belongs to another user"),
-    "missing": (lambda key: key.unlink(), "cannot read"),
+    "missing": (lambda key: key.unlink(), "this user has no key yet"),
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from .provenance.why import rests_on, why_data, why_lines
 from .replay.alignment import Row, rows, side_by_side
 from .replay.changes import Changes, call_and_value, read_value
 from .replay.differences import Difference
-from .replay.grants import Grants, approve, grant_options, option_text
+from .replay.grants import Grants, approve, grant_options, option_text, without_files
 from .replay.integrity import Chain, check_chain, parted, read_checked
 from .replay.recorded import Recorded, Run, recorded_options, runs_of
 from .replay.rerun import Replay, areplay, replay
@@ -55,4 +55,5 @@ __all__ = [
     "verify_data",
     "why_data",
     "why_lines",
+    "without_files",
 ]

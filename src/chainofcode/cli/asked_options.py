@@ -37,6 +37,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "sequential": (bool,),
     "ask_me": (str,),
 }
+_COSTLY = ("votes", "value_votes", "repairs", "think", "critique", "effort")  # more requests, or longer replies
 _THREE_WAY = ("small", "images")  # also off by --no-…
 _CHOICES = ("model", "emulator", "method_seconds")
 _USUAL = {
@@ -79,11 +80,15 @@ def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any])
 
 
 def list_missing_choices(given: argparse.Namespace, trace: Trace) -> Iterator[str]:
-    """Yield an option for each recorded model, tool and time limit that the command line does not repeat."""
+    """Yield an option for each recorded model, tool, time limit and costly choice that the command line lacks."""
     options = _recorded_options(given, trace)
     for name in ("model", "emulator"):
         if name in options and getattr(given, name) is None:
             yield option_text(f"--{name}", options[name])
+    for name in _COSTLY:
+        if getattr(given, name) is None and _is_costly(name, options.get(name)):
+            option = f"--{name.replace('_', '-')}"
+            yield option if options[name] is True else option_text(option, str(options[name]))
     seconds = options.get("method_seconds", METHOD_SECONDS)
     if not 0 < seconds <= METHOD_SECONDS and given.method_seconds is None:
         yield option_text("--method-seconds", repr(seconds))
@@ -91,6 +96,11 @@ def list_missing_choices(given: argparse.Namespace, trace: Trace) -> Iterator[st
     if isinstance(tools, list) and not (given.tool or given.openapi or given.mcp):
         for tool in tools:
             yield f"--tool, --openapi or --mcp, for the tool {option_text('', str(tool)).strip()}"
+
+
+def _is_costly(name: str, value: Any) -> bool:
+    """Whether a recorded option costs more than its default."""
+    return bool(value) and (name not in _USUAL or value > _USUAL[name])
 
 
 def collect_resumed_options(given: argparse.Namespace, trace: Trace) -> dict[str, Any]:

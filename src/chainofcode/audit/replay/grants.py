@@ -57,6 +57,14 @@ def approve(trace: Trace, grants: Grants | None = None, *, choices: Sequence[str
     return replace(trace, settings=changed, is_approved=True)
 
 
+def without_files(trace: Trace) -> Trace:
+    """Return a trace without its recorded files, and without the grants to read them."""
+    settings = settings_of(trace)
+    files = set(map(_absolute, settings.files.values()))
+    reads = [read for read in settings.reads if _absolute(os.path.join(settings.directory, read)) not in files]
+    return replace(trace, settings={**trace.settings, "files": {}, "file_kinds": {}, "reads": reads})
+
+
 def check_approved(trace: Trace) -> None:
     """Raise GrantError for a trace with grants that need approval."""
     if trace.is_foreign:
@@ -130,7 +138,10 @@ def _list_missing(settings: Settings, grants: Grants) -> Iterator[str]:
 
 def _absolute(path: str) -> str:
     """Return a path in a comparable form. Keep `..`, which after a link leads to the parent of the link's target."""
-    return path if ".." in path.split("/") else os.path.abspath(path)
+    if ".." in path.split("/"):
+        return path
+    found = os.path.abspath(path)
+    return found[1:] if found.startswith("//") else found  # the same file on Linux
 
 
 def _refuse(trace: Trace, missing: Sequence[str]) -> None:
@@ -168,4 +179,4 @@ def _merge_settings(settings: Settings, grants: Grants) -> dict[str, Any]:
     return added
 
 
-__all__ = ["Grants", "approve", "check_approved", "grant_options", "option_text", "settings_of"]
+__all__ = ["Grants", "approve", "check_approved", "grant_options", "option_text", "settings_of", "without_files"]

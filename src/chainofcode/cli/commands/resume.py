@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ...audit import check_chain
+from ...audit import check_chain, without_files
 from ...audit.replay.resume import OVER, Resumed, find_given_program
 from ...emulator import Toolbox
 from ...engine import Result, RunOptions, execute
@@ -117,11 +116,11 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
 
 
 def _approve(trace: Trace, given: argparse.Namespace) -> Trace:
-    """Return the trace with its grants approved. The user must always name the files of a question again."""
-    recorded = trace.settings.get("files")
-    files = None
-    if find_given_program(trace) is None:
-        files = list(recorded.values()) if given.file and isinstance(recorded, dict) else []
+    """Return the trace with its grants approved. The files of a question are those that the user names again."""
+    is_question = find_given_program(trace) is None
+    if is_question and given.file:
+        trace = without_files(trace)
+    files: list[str] | None = [] if is_question else None
     return approve_trace(trace, given, files=files, choices=list(list_missing_choices(given, trace)))
 
 
@@ -161,13 +160,9 @@ def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> Run
         share=options.share and not given.no_share,
         asked=collect_resumed_options(given, resumed.trace),
     )
-    if resumed.program is not None or not options.prelude:
-        return options
-    if not given.file:  # their contents were in the prompt
+    if resumed.program is None and options.prelude:  # their contents were in the prompt
         raise InputError(f"the run had the file {options.prelude[0].path!r}: give it again with --file")
-    paths = {file.path for file in options.prelude}
-    reads = [path for path in options.reads if os.path.abspath(os.path.join(options.directory, path)) not in paths]
-    return dataclasses.replace(options, prelude=(), reads=reads)
+    return options
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:
