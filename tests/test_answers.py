@@ -469,6 +469,12 @@ def test_two_statements_are_recognised(query: str) -> None:
     assert sql.Query(None).read("SELECT ';'") == "SELECT ';'"
 
 
+@pytest.mark.parametrize("query", ["SELECT 1\0;drop", "SELECT '\ud800'; SELECT 2"])
+def test_characters_that_no_statement_has_are_refused(query: str) -> None:
+    with pytest.raises(Misfit, match="characters that no statement has"):
+        sql.Query(None).read(query)
+
+
 def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "MAX_SECONDS", 0.5)
     for query, message in [

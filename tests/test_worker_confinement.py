@@ -482,6 +482,18 @@ def test_a_database_that_keeps_changing_is_refused(shop: Path, jail: Jail) -> No
     assert query.read("SELECT count(*) AS n FROM items") == [{"n": 2}]
 
 
+def test_named_pipes_are_no_databases(shop: Path, jail: Jail) -> None:
+    """The host reads the beginning of a database and of its journal, and does not wait for a pipe."""
+    os.mkfifo(f"{shop}-journal")
+    with pytest.raises(InputError, match="not a regular file"):
+        sql.Query(shop, jail).read("SELECT name FROM items")
+    os.unlink(f"{shop}-journal")
+    shop.unlink()
+    os.mkfifo(shop)
+    with pytest.raises(InputError, match="not a regular file"):
+        sql.Query(shop, jail)
+
+
 def test_unfinished_changes_are_refused(shop: Path, jail: Jail) -> None:
     writing = sqlite3.connect(shop, isolation_level=None)
     writing.execute("PRAGMA cache_size = 1")  # the changes do not fit into memory: some are in the file already

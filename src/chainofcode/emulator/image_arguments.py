@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import EmulationError, LMError
 from ..lm import LM
 from ..lm.interface import Image, Message
+from ..platforms import read_start
 from ..values.codec import Opaque
 from ..values.image_bytes import HEAD_BYTES, image_note, media_type
 from .pause import Pause
@@ -98,12 +98,7 @@ def _image(argument: Any, pause: Pause) -> Image:
 
 
 def _read(path: str, limit: int) -> bytes:
-    """Return the first bytes of a regular file; of other files, such as pipes, none, without waiting."""
-
-    def opener(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NONBLOCK)
-
-    with contextlib.suppress(OSError, ValueError), open(path, "rb", opener=opener) as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return file.read(limit)
+    """Return the first bytes of a regular file; none if it cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        return read_start(path, limit)
     return b""

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..errors import InputError, SandboxError
 from ..languages import DATABASE
+from ..platforms import read_start
 from ..reasons import Reason
 from ..sandbox import File, Jail, Job, Limits, NoSandbox, Sandbox, opened
 from ..sandbox.frames import Ended
@@ -34,7 +35,7 @@ _OUT_OF_TIME = (Reason.RUN_LIMIT, Reason.CPU_LIMIT, Reason.WALL_LIMIT)
 def engine_of(path: Path) -> str:
     """Return which engine made a database file."""
     try:
-        head = _read_head(path, 16)
+        head = read_start(path, 16)
     except OSError as error:
         raise InputError(f"cannot read the database {path}: {error.strerror}") from None
     if head.startswith(b"SQLite format 3\0"):
@@ -70,11 +71,6 @@ async def read_database(
     raise InputError(f"cannot read the database {path}: it keeps changing; close the programs that use it")
 
 
-def _read_head(path: Path, size: int) -> bytes:
-    with path.open("rb") as file:
-        return file.read(size)
-
-
 def _make_absolute(path: Path) -> Path:
     return path.absolute()
 
@@ -83,7 +79,7 @@ def _read_state(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the file, and its log if it has one, with metadata that changes with the file. Raises InputError."""
     journal = Path(f"{path}-journal")
     try:
-        if journal.exists() and _read_head(journal, len(_JOURNAL)) == _JOURNAL:
+        if journal.exists() and read_start(journal, len(_JOURNAL)) == _JOURNAL:
             raise InputError(f"{path} has unfinished changes in {journal}; close the programs that use it")
         logs = [log for log in (f"{path}-wal", f"{path}.wal") if os.path.exists(log) and os.path.getsize(log)]
         found = {name: os.stat(name) for name in (str(path), *logs)}

@@ -85,6 +85,8 @@ def _one_statement(value: Any) -> str:
     query = unfenced(value).strip().rstrip(";").strip()
     if not query or len(query) > _MAX_QUERY_CHARS:
         raise Misfit(f"a statement has from 1 to {_MAX_QUERY_CHARS:,} characters, not {len(query):,}")
+    if "\0" in query or any("\ud800" <= letter <= "\udfff" for letter in query):
+        raise Misfit(f"{brief(query, 100)} has characters that no statement has")
     if _START.match(query) is None:
         raise Misfit(f"{brief(query, 100)} is not a statement that only reads")
     ends = [place for place, letter in enumerate(query) if letter == ";"]

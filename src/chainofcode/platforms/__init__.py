@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from .whole_files import read_stream, read_whole
+from .whole_files import read_start, read_stream, read_whole
 
 if sys.platform == "win32":
     from .windows import (
@@ -61,6 +61,7 @@ __all__ = [
     "make_directory_private",
     "open_private",
     "parent_timeout",
+    "read_start",
     "read_stream",
     "read_whole",
     "usable_cores",

@@ -28,6 +28,18 @@ def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 60) -> b
         return file.read()
 
 
+def read_start(path: str | os.PathLike[str], size: int) -> bytes:
+    """Read the first bytes of a regular file. Raises OSError, also for others, such as pipes, without waiting."""
+    with open(path, "rb", buffering=0, opener=_open_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        return file.read(size)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
 def read_stream(stream: BinaryIO, seconds: float | None = None) -> bytes:
     """Read a stream to its end. Raises OSError after `seconds` without data, or if it is too large."""
     data = bytearray()
