@@ -591,7 +591,9 @@ def test_without_a_place_for_the_key_traces_have_no_seal(tmp_path: Path, monkeyp
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     (tmp_path / "p.py").write_text("answer = 1\n")
-    path = run_own(tmp_path, "p.py", "--limit", "run=600")
+    done = coc("run", "p.py", "--limit", "run=600", "--trace", "own.jsonl", cwd=tmp_path)
+    assert "the trace gets no seal, and will count as someone else's: cannot store a key in" in done.stderr
+    path = tmp_path / "own.jsonl"
     assert Trace.read(path).seal_problem == "it has no seal"
     assert_refused("replay", path, names=["--limit run=600.0"], cwd=tmp_path)
     assert coc("replay", path, "--grant-recorded", cwd=tmp_path).returncode == 0

@@ -98,6 +98,18 @@ def make_key() -> bytes | None:
     return None
 
 
+def find_key_problem() -> str:
+    """Return why `make_key` returns no key; empty if it returns one."""
+    try:
+        path = key_file()
+        if not path.exists():
+            return f"cannot store a key in {path.parent}"
+        read_key()
+    except (KeyUnusable, OSError) as error:
+        return str(error)
+    return ""
+
+
 def read_key() -> bytes:
     """Return the key. Raises KeyUnusable if there is none, or other users could have read or replaced it."""
     path = key_file()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from ..seals import Seals, make_key
+from ..seals import Seals, find_key_problem, make_key
 from ..trace import Call, Event, Header, Produced, Returned, Sent, Trace, as_json, chained, linked
 
 BEGUN = "begun"  # as the reply of a tool call: it is in progress
@@ -49,7 +49,10 @@ class Journal:
                 self._path.replace(kept)
                 self._warn(f"an earlier run was interrupted; its journal is kept as {kept}")
             self._file = self._path.open("xb", buffering=0)
-            self._seals = Seals(make_key())
+            key = make_key()
+            self._seals = Seals(key)
+            if key is None:
+                self._warn(f"the trace gets no seal, and will count as someone else's: {find_key_problem()}")
         except OSError as error:
             self._fail(error)
         self._write(header)
