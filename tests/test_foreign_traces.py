@@ -206,6 +206,7 @@ def test_files_of_a_foreign_question_are_given_again(
     (tmp_path / "data.txt").write_text("DATA-OF-THE-USER")
     model = ("--model", "openai:m", "--no-fallback", "--repairs", "0", "--budget", "tokens=1")
     path = record_as_mallory(monkeypatch, tmp_path, "ask", "What?", "--file", "data.txt", *model)
+    keep_header(path)
     endpoint.seen.clear()
     assert_refused("resume", path, names=[f"--file {tmp_path}/data.txt", "--model openai:m"], cwd=tmp_path)
     assert endpoint.seen == []
@@ -518,6 +519,13 @@ def test_the_debugger_shows_a_foreign_trace_and_refuses_to_run_it(
 
 
 # --- the refusal --------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_needs_no_approval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "p.py").write_text("answer = 1\n")
+    path = record_as_mallory(monkeypatch, tmp_path, "run", "p.py", "--limit", "run=600")
+    done = coc("resume", path, cwd=tmp_path)
+    assert "nothing is left to do" in done.stderr and FOREIGN not in done.stderr, done.stderr
 
 
 def test_a_refusal_is_complete_and_escaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

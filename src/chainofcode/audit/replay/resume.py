@@ -31,14 +31,8 @@ class Resumed:
     """
 
     def __init__(self, trace: Trace, *, grant_recorded: bool = False) -> None:
+        check_unfinished(trace)
         trace = approve(trace, Grants(recorded=grant_recorded))
-        ended = trace.answer
-        if ended is not None and not ended.then and ended.reason in OVER:
-            raise InputError(f"nothing is left to do: the run ended ({ended.reason}); coc replay runs it again")
-        if trace.edited:
-            raise InputError("the trace is a what-if, not a run: there is nothing to resume")
-        if any(NEXT_ACTION in run.program.holes for run in _recorded_runs(trace)):
-            raise InputError("a run of the method react cannot be resumed: its conversation would start again")
         self.trace = trace
         self._runs = _recorded_runs(trace)
 
@@ -75,6 +69,17 @@ class Resumed:
     def recall(self) -> Callable[[Pause], Answered | None]:
         """Return the function that looks up the recorded values of the next program."""
         return _Recalling(self._runs).value
+
+
+def check_unfinished(trace: Trace) -> None:
+    """Raise InputError for a run that cannot be continued, or need not be."""
+    ended = trace.answer
+    if ended is not None and not ended.then and ended.reason in OVER:
+        raise InputError(f"nothing is left to do: the run ended ({ended.reason}); coc replay runs it again")
+    if trace.edited:
+        raise InputError("the trace is a what-if, not a run: there is nothing to resume")
+    if any(NEXT_ACTION in run.program.holes for run in _recorded_runs(trace)):
+        raise InputError("a run of the method react cannot be resumed: its conversation would start again")
 
 
 def find_given_program(trace: Trace) -> Program | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...audit import check_chain, without_files
-from ...audit.replay.resume import OVER, Resumed, find_given_program
+from ...audit.replay.resume import OVER, Resumed, check_unfinished, find_given_program
 from ...emulator import Toolbox
 from ...engine import Result, RunOptions, execute
 from ...engine.journal import read_interrupted
@@ -101,6 +101,7 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
     chain = check_chain(given.trace)
     if chain.state == "broken" and (chain.line or 0) <= len(trace.events):  # an incomplete last line is normal
         note(f"the file was changed: {chain.why}")
+    check_unfinished(trace)  # before the user approves anything
     trace = _approve(trace, given)
     note_grants(trace)
     resumed = Resumed(trace)
