@@ -230,6 +230,25 @@ def test_full_output_device_causes_no_traceback(program: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "coc: cannot write: No space left on device\n")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_messages_that_cannot_be_written_do_not_end_a_run(tmp_path: Path, unbuffered: str) -> None:
+    """On a full device, and with a reader that has gone."""
+    (tmp_path / "replies.jsonl").write_text(json.dumps("```python\nanswer = len('abcd') + 27\n```") + "\n")
+    asking = [*COC, "ask", "How many?", "--model", f"scripted:{tmp_path / 'replies.jsonl'}"]
+    failing = [*COC, "show", str(tmp_path / "missing")]
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    streams = [write_end, *([os.open("/dev/full", os.O_WRONLY)] if Path("/dev/full").exists() else [])]
+    variables = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    for stream in streams:
+        for command, wanted in ((asking, (0, "31\n")), (failing, (2, ""))):
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=stream, text=True, env=variables, timeout=60, check=False
+            )
+            assert (done.returncode, done.stdout) == wanted
+        os.close(stream)
+
+
 def test_error_names_line_and_cause(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("total = 3\n\nanswer = totl\n")

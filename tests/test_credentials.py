@@ -6,6 +6,7 @@ import asyncio
 import base64
 import itertools
 import json
+import re
 import time
 import urllib.parse
 from collections.abc import Callable
@@ -47,7 +48,14 @@ def spellings(key: str) -> list[str]:
         "".join(f"\\u{ord(c):04X}" if number % 2 else c for number, c in enumerate(key)),
         *(base64.b64encode(f"{before}{key}".encode()).decode() for before in ("", ":", "me:", "you:")),
         *(base64.urlsafe_b64encode(f"{before}{key}:".encode()).decode() for before in ("", ":", "me:")),
+        *(broken_base64(key, width, end) for width, end in ((8, "\n"), (11, "\r\n"), (20, "\\n"), (7, "\\r\\n"))),
     ]
+
+
+def broken_base64(key: str, width: int, end: str) -> str:
+    """Base64 on lines of this width, as in MIME and PEM."""
+    text = base64.b64encode(f"me:{key}".encode()).decode()
+    return end.join(text[at : at + width] for at in range(0, len(text), width))
 
 
 def parts_of(key: str) -> set[str]:
@@ -210,8 +218,10 @@ def test_coc_prints_and_records_no_key(tmp_path: Path, monkeypatch: pytest.Monke
 def test_every_spelling_is_removed(text: str) -> None:
     clean = Credentials([KEY]).remove(f"<{text}>")
     assert "[key]" in clean
+    joined = re.sub(r"[\r\n]|\\[rn]", "", clean)
     for part in parts_of(KEY):
         assert part not in clean
+        assert part not in joined
 
 
 @given(
@@ -220,7 +230,7 @@ def test_every_spelling_is_removed(text: str) -> None:
 @settings(max_examples=300, deadline=None)
 def test_pieces_give_the_same_as_the_whole(key: str, cuts: list[int], around: str) -> None:
     credentials = Credentials([key])
-    text = around + key + around[::-1] + json.dumps(key)
+    text = around + key + around[::-1] + json.dumps(key) + broken_base64(key, 5, "\r\n")
     removal, bounds = Removal(credentials), sorted({0, len(text), *cuts})
     pieces = [removal.feed(text[start:end]) for start, end in itertools.pairwise(bounds)]
     clean = "".join(pieces) + removal.finish()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import sysconfig
@@ -98,3 +101,27 @@ def test_tests_can_send_ctrl_c_if_their_runner_ignores_it() -> None:
     command = [sys.executable, "-c", code, sys.executable, "-m", "pytest", *tests]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the command `coc` is not installed in this environment")
+def test_ctrl_c_during_the_query_of_an_answer(tmp_path: Path) -> None:
+    """The guest of the program is still open while the one with the database runs the query."""
+    with contextlib.closing(sqlite3.connect(tmp_path / "d.db")) as database:
+        database.execute("CREATE TABLE t (a)")
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+    reply = json.dumps(f'```python\nanswer = "{endless}"\n```')
+    (tmp_path / "sql.jsonl").write_text(f"{reply}\n" * 6)
+    command = [*STARTS["script"], "ask", "How many?", "--type", "sql", "--database", "d.db"]
+    process = subprocess.Popen(
+        [*command, "--model", "scripted:sql.jsonl"], cwd=tmp_path, stdout=-1, stderr=-1, text=True
+    )
+    assert process.stderr is not None
+    shown = ""
+    while "py  answer" not in shown:  # the program has ended; its query runs for up to 10 s
+        line = process.stderr.readline()
+        assert line, shown
+        shown += line
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output, errors) == (130, "", "coc: interrupted\n")

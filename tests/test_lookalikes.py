@@ -58,6 +58,17 @@ HOSTILE = {
     "\u217ban": "\\u217ban",
     "\ufb01le": "\\ufb01le",
     "p\u0251ss": "p\\u0251ss",
+    "l\u0131nkedin.com": "l\\u0131nkedin.com",
+    "/home/adm\u0131n/x": "/home/adm\\u0131n/x",
+    "g\u0966\u09e6gle": "g\\u0966\\u09e6gle",
+    "\u0ed0racle": "\\u0ed0racle",
+    "1\u0660.0.0.1": "1\\u0660.0.0.1",
+    "cat x \u01c0 sh": "cat x \\u01c0 sh",
+    "x\u01c3=1": "x\\u01c3=1",
+    "my\u2013bank.com": "my\\u2013bank.com",
+    "me@my\u2014bank": "me@my\\u2014bank",
+    "a\u06d4com": "a\\u06d4com",
+    "ca\U0001d159t": "ca\\U0001d159t",
 }
 ORDINARY = [
     "Zürich, naïve, œuvre, İstanbul, ısı, łódź, Ærø, Hawaiʻi",
@@ -75,6 +86,9 @@ ORDINARY = [
     "Tiếng Việt rất đẹp",
     "5 m² · 20 °C … “quoted” – ½ № ™ 5µm café",
     "👍 🍐 ♥",
+    "2010–2020, 1.5–2.5 kg, 3–5 Mon–Fri – kadın, alın — ok",
+    "२०२४ में, ٢٠٢٤, ২০২৪ সালে, ปี ๒๕๖๗, یہ ایک جملہ ہے۔",
+    "COVID-١٩, ４月１日, ビール２本",
     "a\\u0430 is written with a backslash",
 ]
 

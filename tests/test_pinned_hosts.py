@@ -131,6 +131,23 @@ def a_name_in_a_document_does_not_lead_inside(directory: Path, names: Names) -> 
     assert here.seen == inside.seen == []
 
 
+def an_address_in_a_document_does_not_lead_inside(directory: Path, names: Names) -> None:
+    """Only the addresses of the loopback device are accepted: tools on this machine are common."""
+    subprocess.run(["ip", "address", "add", "169.254.169.254/32", "dev", "lo"], check=True)
+    servers = [Server(PRIVATE), Server("169.254.169.254")]
+    for host in (PRIVATE, "169.254.169.254", "0.0.0.0", "[::ffff:10.1.2.3]", "[fe80::1]", "[fc00::1]"):
+        message = error_of(tool_of(directory, f"http://{host}:{PORT}"))
+        assert "is a private address" in message and "--openapi FILE=URL" in message, (host, message)
+    assert all(server.seen == [] for server in servers)
+    here = Server("127.0.0.1"), Server("127.9.9.9")
+    assert tool_of(directory, f"http://127.9.9.9:{PORT}")() == "127.9.9.9"
+    assert tool_of(directory, f"http://127.0.0.1:{PORT}")() == "127.0.0.1"
+    assert all(len(server.seen) == 1 for server in here)
+    for address in (PRIVATE, "169.254.169.254"):  # named by the user
+        url = f"http://{address}:{PORT}"
+        assert tool_of(directory, url, url)() == address
+
+
 def what_the_user_names_may_be_inside(directory: Path, names: Names) -> None:
     here, inside = Server("127.0.0.1"), Server(PRIVATE)
     names.set("intranet.test", PRIVATE)
@@ -150,6 +167,7 @@ SCENARIOS = (
     a_public_name_stays_where_it_was,
     a_public_name_never_becomes_private,
     a_name_in_a_document_does_not_lead_inside,
+    an_address_in_a_document_does_not_lead_inside,
     what_the_user_names_may_be_inside,
 )
 
@@ -176,13 +194,26 @@ def test_host_names_keep_their_addresses(scenario: Any, tmp_path: Path) -> None:
         "::",
     ]
     + ["::1", "fe80::1%1", "fc00::1", "ff02::1", "224.0.0.1", "255.255.255.255", "::ffff:10.0.0.1", "64:ff9b::7f00:1"]
-    + ["2002:7f00:1::", "192.0.2.1", "2001:db8::1"],
+    + ["2002:7f00:1::", "192.0.2.1", "2001:db8::1", "fec0::1", "64:ff9b:1::a01:203", "::127.0.0.1", "192.0.0.8"]
+    + ["192.0.0.9", "192.0.0.170", "192.88.99.1", "2001::1", "2001:1::1", "2001:20::1", "2001:1ff::1", "3fff::1"]
+    + ["5f00::1", "100::1", "100:0:0:1::1", "198.18.0.1", "240.0.0.1", "::ffff:0:127.0.0.1", "2002:c058:6301::"],
 )
 def test_private_addresses(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("address", [PUBLIC, "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "address",
+    [PUBLIC, "8.8.8.8", "2606:4700::1111", "64:ff9b::808:808", "::ffff:8.8.8.8"]
+    + [
+        "2001:4860:4860::8888",
+        "2a00:1450:4001::1",
+        "2002:808:808::",
+        "100.63.255.255",
+        "172.32.0.1",
+        "223.255.255.255",
+    ],
+)
 def test_public_addresses(address: str) -> None:
     assert is_public(address)
 

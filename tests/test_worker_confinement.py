@@ -585,3 +585,48 @@ def test_hostile_duckdb_queries_are_refused(tmp_path: Path, jail: Jail) -> None:
             query.read(hostile)
     assert not Path("/tmp/copied.csv").exists() and not Path("/tmp/exported").exists()
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+WITHOUT_PROC = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--", "/bin/sh", "-c"]
+UNREADABLE = "a worker process could not give up its rights: No such file or directory: /proc/self/task"
+WORK_WITHOUT_PROC = """
+from chainofcode.errors import ChainOfCodeError
+from chainofcode.methods import answer_type_of, files_of
+from chainofcode.engine import RunOptions
+from chainofcode.program import Program
+from chainofcode.sandbox.tier_checks import _workers
+import asyncio, sys
+for work in (
+    lambda: asyncio.run(files_of([sys.argv[1]], RunOptions(), "none")),
+    lambda: answer_type_of({"type": "string", "pattern": "^a+$"}),
+    lambda: Program.parse("answer = 1"),
+):
+    try:
+        work()
+    except ChainOfCodeError as error:
+        print(type(error).__name__, error)
+print(_workers().detail)
+"""
+
+
+def test_a_worker_says_what_its_confinement_could_not_do(tmp_path: Path) -> None:
+    """On a system without /proc, where this was taken for a lack of memory, or for a program nested too deeply."""
+    hide = f'mount -t tmpfs none /proc && exec {sys.executable} -c "$0" "$1"'
+    if subprocess.run([*WITHOUT_PROC, "mount -t tmpfs none /proc"], capture_output=True, check=False).returncode:
+        pytest.skip("no user namespaces here")
+    table = tmp_path / "t.csv"
+    table.write_text("a,b\n1,2\n")
+    done = subprocess.run(
+        [*WITHOUT_PROC, hide, WORK_WITHOUT_PROC, str(table)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [
+        f"InputError cannot read {table}: {UNREADABLE}",
+        f"InputError schema cannot be used: {UNREADABLE}",
+        f"SandboxError cannot parse a program: {UNREADABLE}",
+        UNREADABLE,
+    ], done.stderr

@@ -1,7 +1,8 @@
 """Removes credentials from the replies of a host: some hosts echo the request, with its key.
 
 It finds credentials in plain text, in any spelling of JSON and URLs, and in base64, as in the header of Basic
-authentication. Text that arrives in pieces is passed on once it can no longer be the beginning of a credential.
+authentication, on one line or several. It does not search text that is encoded twice, as in JSON within JSON. Text that
+arrives in pieces is passed on once it can no longer be the beginning of a credential.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 SHORTEST = 8  # characters: a shorter key is a placeholder, such as EMPTY or none, and may be part of any word
 _Form = tuple[tuple[str, ...], ...]  # for each character, the ways to write it
+_LINE_BREAK = ("\\r\\n", "\r\n", "\\n", "\n", "")  # between any two characters of base64, in text and in JSON
 
 
 class Credentials:
@@ -51,8 +53,9 @@ class Credentials:
 
     @functools.cached_property
     def _forms(self) -> list[_Form]:
-        texts = [text for secret in self._secrets for text in (secret, *_in_base64(secret))]
-        return [tuple(map(_list_spellings, text)) for text in texts]
+        plain = [tuple(map(_list_spellings, secret)) for secret in self._secrets]
+        coded = {text for secret in self._secrets for text in _in_base64(secret)}
+        return [*plain, *map(_list_with_breaks, coded)]
 
     @functools.cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -127,6 +130,12 @@ def _list_spellings(character: str) -> tuple[str, ...]:
     if len(character.encode("utf-16-le", errors="surrogatepass")) == 2:
         ways |= {f"\\u{ord(character):04x}", f"\\u{ord(character):04X}"}
     return tuple(sorted(ways, key=lambda way: (-len(way), way)))
+
+
+def _list_with_breaks(text: str) -> _Form:
+    """Return the form of base64, which MIME and PEM break into lines of a fixed length, wherever that falls."""
+    first, *others = map(_list_spellings, text)
+    return (first, *(part for ways in others for part in (_LINE_BREAK, ways)))
 
 
 def _in_base64(secret: str) -> set[str]:

@@ -9,12 +9,13 @@ import sys
 import msgspec
 
 from .boot import boot_command
-from .errors import ProgramError
+from .errors import ProgramError, SandboxError
 from .languages import PYTHON, Language
 from .languages.source import NotAProgram, check_readable
 from .platforms import environment
 
 _PARSE_SECONDS = 20
+_MAX_WHY_CHARS = 300
 
 
 class Statement(msgspec.Struct, frozen=True, array_like=True):
@@ -54,8 +55,8 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     def parse(cls, reply: str, language: Language = PYTHON) -> Program:
         """Parse the program in a model's reply. Raises ProgramError if there is none.
 
-        A separate process does the parsing, because deeply nested source can crash CPython's parser. That process
-        is confined (`sandbox/worker_confinement.py`).
+        Raises SandboxError if the parser cannot be confined. A separate process does the parsing, because deeply nested
+        source can crash CPython's parser. That process is confined (`sandbox/worker_confinement.py`).
         """
         try:
             check_readable(reply)
@@ -77,6 +78,8 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
         if child.returncode != 0 or not child.stdout:
             raise ProgramError("the parser crashed on this source: it is nested too deeply or too large")
         parsed = msgspec.json.decode(child.stdout, type=_Reply)
+        if parsed.unconfined:
+            raise SandboxError(f"cannot parse a program: {parsed.unconfined[:_MAX_WHY_CHARS]}")
         if parsed.program is None:
             raise ProgramError(parsed.error)
         return msgspec.structs.replace(parsed.program, language=language.name)
@@ -101,3 +104,4 @@ def _lines(source: str) -> list[str]:
 class _Reply(msgspec.Struct):
     program: Program | None = None
     error: str = ""
+    unconfined: str = ""  # why the parser did not begin

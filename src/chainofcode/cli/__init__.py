@@ -33,6 +33,7 @@ from .commands import (
     verify,
     why,
 )
+from .message_stream import drop_unwritable_messages
 from .overview import TopParser
 from .parser import Parser
 from .terminal import (
@@ -55,6 +56,7 @@ _COMMANDS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `coc` and return its exit code: 0 answered, 1 no answer, 2 could not run, 130 interrupted."""
     _replace_closed_streams()
+    drop_unwritable_messages()
     for stream in (sys.stdout, sys.stderr):  # escape characters that the encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..emulator import Tool
 from ..engine import Result, RunOptions
+from ..engine.closing import close_after
 from ..errors import InputError
 from ..lm import LM
 from ..methods import Files, Ways, ask
@@ -81,9 +82,11 @@ class Asker:
 
     async def answer(self, question: str, events: list[Event]) -> None:
         """Answer a question; show each event and append it to the list."""
-        async for event in ask(question, self.lm, sandbox=self.sandbox, options=self.options, **self.ways):
-            events.append(event)
-            self.live.show(event)
+        run = ask(question, self.lm, sandbox=self.sandbox, options=self.options, **self.ways)
+        async with close_after(run) as made:
+            async for event in made:
+                events.append(event)
+                self.live.show(event)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Makes invisible and look-alike characters visible to a person who approves a call.
 
 It escapes invisible characters, spaces other than U+0020, marks that combine with any letter, and characters
-that look like ASCII: letters of another alphabet within a word (UTS 39), words of look-alikes in an address or a path,
-and, next to letters of ASCII, other forms of letters, dots, colons and slashes. Words in one alphabet stay unchanged.
+that look like ASCII: letters of another alphabet within a word (UTS 39), digits of another script within a word of
+ASCII, words of look-alikes, dotless letters and dashes in an address or a path, and, next to letters of ASCII, other
+forms of letters, dots, colons and slashes. Words in one alphabet stay unchanged.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from collections.abc import Iterator
 
 MAX_NAMES = 5
 # Printable characters that are not drawn: fillers, a blank pattern. Variation selectors have a rule of their own.
-_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0")
+_BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0\U0001d159\U00013441\U00013442")
 # Letters of other alphabets, and phonetic ones, that most fonts draw like a Latin letter.
 _LIKE_LATIN = frozenset("аеԁһіјӏорсԛѕԝхуүАВСЕԌНІЈКМОРԚЅТԜХУҮαικνορτυχγΑΒΕΖΗΙΚΜΝΟΡΤΥΧϲϳօսոցհյզԼՕՍ")
 _PHONETIC = frozenset("ɑɡɩɪʟʀʏɴᴄᴏᴠᴡᴢꜱꞁ")
-_LIKE_PUNCTUATION = frozenset("⁄∕⧸╱·‧∙⋅։׃꞉∶ːˑ‐‑−⁃∖⧵。｡ㆍ՝‚")
+_LIKE_PUNCTUATION = frozenset("⁄∕⧸╱·‧∙⋅։׃꞉∶ːˑ‐‑−⁃∖⧵。｡ㆍ՝‚۔")
+_CLICKS = frozenset("ǀǁǃ")  # letters of Latin that are drawn like | and !
+# Ordinary in words and between numbers, but not in an address or a path.
+_LIKE_IN_ADDRESS = frozenset("ıȷ‒–—―")
+_ADDRESS = re.compile(r"\w\.[^\W\d]|[/\\@][^\W\d]|[^\W\d][/\\@]|://")
 # The first word of a character's name is its alphabet, except for these. "" stands for signs of every alphabet.
 _ALPHABETS = {
     **dict.fromkeys(("CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HALFWIDTH"), "EAST"),  # within one word
@@ -26,6 +31,7 @@ _ALPHABETS = {
     "MODIFIER": "",
 }
 _TOKEN = re.compile(r"[^\s'\"(){}\[\],]+")
+_RUN = re.compile(r"\w+")
 _WORD = re.compile(r"[^\W\d_]+(?:[^\W\d_]|\d|_)*")
 _DRAWN_DIFFERENTLY = ("<super>", "<sub>", "<fraction>", "<circle>", "<square>", "<vertical>")
 
@@ -60,14 +66,27 @@ def _find_lookalikes(text: str, start: int, end: int) -> Iterator[int]:
     token = text[start:end]
     if token.isascii():
         return
+    like = _LIKE_IN_ADDRESS if _ADDRESS.search(token) else frozenset[str]()
     for place, character in enumerate(token):
         beside = token[max(0, place - 1) : place] + token[place + 1 : place + 2]
-        if not character.isascii() and _is_form(character, any(map(_is_plain, beside))):
+        if not character.isascii() and (character in like or _is_form(character, any(map(_is_plain, beside)))):
             yield start + place
+    yield from (start + place for place in _find_foreign_digits(token))
     has_latin = any(character.isalpha() and _alphabet(character) == "LATIN" for character in token)
     for word in _WORD.finditer(token):
         letters = [(start + place, token[place]) for place in range(*word.span()) if token[place].isalpha()]
         yield from _find_foreign(letters, has_latin)
+
+
+def _find_foreign_digits(token: str) -> Iterator[int]:
+    """Yield the places of digits of other scripts within a word of ASCII: a zero looks like the letter o."""
+    for run in _RUN.finditer(token):
+        if any(map(_is_plain, run.group())):
+            yield from (place for place in range(*run.span()) if _is_foreign_digit(token[place]))
+
+
+def _is_foreign_digit(character: str) -> bool:
+    return character.isdecimal() and not character.isascii() and not unicodedata.decomposition(character)
 
 
 def _find_foreign(letters: list[tuple[int, str]], has_latin: bool) -> Iterator[int]:
@@ -82,6 +101,8 @@ def _find_foreign(letters: list[tuple[int, str]], has_latin: bool) -> Iterator[i
 
 def _is_form(character: str, is_beside_ascii: bool) -> bool:
     """Whether a character looks like another one in ASCII: a phonetic, mathematical or wide letter, a slash."""
+    if character in _CLICKS:
+        return True
     if character in _PHONETIC or character in _LIKE_PUNCTUATION:
         return is_beside_ascii
     tag = unicodedata.decomposition(character).partition(" ")[0]

@@ -15,6 +15,40 @@ from collections.abc import Collection
 
 _LOCAL_NAME = "localhost"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
+# Listed here, because `is_global` of a Python version knows the registries of its time, and some of their entries.
+_RESERVED_V4 = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8",  # this host
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # shared by a provider's customers
+            "127.0.0.0/8",
+            "169.254.0.0/16",  # link-local, with the metadata of clouds
+            "172.16.0.0/12",
+            "192.0.0.0/24",  # protocol assignments
+            "192.0.2.0/24",  # documentation
+            "192.88.99.0/24",  # 6to4 relays
+            "192.168.0.0/16",
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/3",  # multicast, reserved, broadcast
+        ),
+    )
+)
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")  # everything else is local, reserved, multicast, or a translation
+_RESERVED_V6 = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "2001::/23",  # protocol assignments, with Teredo
+            "2001:db8::/32",  # documentation
+            "3fff::/20",
+        ),
+    )
+)
 
 
 class HostRefused(Exception):
@@ -65,11 +99,12 @@ class PinnedHosts:
             return self._is_private[host]
         name = host.lower().rstrip(".")
         is_local = name == _LOCAL_NAME or name.endswith(f".{_LOCAL_NAME}")
-        return is_local or _is_address(host) or host.lower() in self._named
+        return is_local or _is_loopback(host) or host.lower() in self._named
 
 
 def _explain(host: str, found: Collection[str], *, is_moved: bool) -> str:
-    where = f"{host} resolves to the private address {min(found, default='')}"
+    address = min(found, default="")
+    where = f"{host} is a private address" if host == address else f"{host} resolves to the private address {address}"
     if is_moved:
         return f"{where}, and resolved to a public one before: the request is refused"
     return f"{where}; if you intend this, name the host with --openapi FILE=URL"
@@ -89,21 +124,23 @@ def _connect_to_first(addresses: Collection[str], port: int, deadline: float) ->
     raise failure
 
 
-def _is_address(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
+    """Whether a host is written as an address of this machine's loopback device."""
     try:
-        ipaddress.ip_address(host.partition("%")[0])
+        address = ipaddress.ip_address(host)
     except ValueError:
         return False
-    return True
+    return any(address in network for network in _LOOPBACK)
 
 
 def is_public(address: str) -> bool:
     """Whether an address is on the Internet, rather than on this machine, in this network, or reserved."""
     ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour
-        if inner is None and ip in _NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-    return ip.is_global and not ip.is_multicast
+    if isinstance(ip, ipaddress.IPv4Address):
+        return not any(ip in network for network in _RESERVED_V4)
+    inner = ip.ipv4_mapped or ip.sixtofour
+    if inner is None and ip in _NAT64:
+        inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+    if inner is not None:
+        return is_public(str(inner))
+    return ip in _GLOBAL_UNICAST and not any(ip in network for network in _RESERVED_V6)

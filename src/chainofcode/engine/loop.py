@@ -13,6 +13,7 @@ from ..sandbox import Sandbox, Session, opened
 from ..sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled, Signal
 from ..trace import Event, Returned, Sent
 from .blocking import blocking
+from .closing import close_after
 from .fetches import Fetches
 from .log import Log
 from .options import RunKeywords, RunOptions
@@ -36,8 +37,9 @@ async def execute(
     """
     chosen = RunOptions.of(options, given, question)
     yield chosen.header()
-    async for event in execute_program(program, emulator, sandbox, chosen):
-        yield event
+    async with close_after(execute_program(program, emulator, sandbox, chosen)) as events:
+        async for event in events:
+            yield event
 
 
 async def execute_program(

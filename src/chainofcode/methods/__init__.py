@@ -16,6 +16,7 @@ from ..emulator.accounting import accounted
 from ..emulator.value_cache import Layer
 from ..engine import Result, RunKeywords, RunOptions
 from ..engine.blocking import blocking
+from ..engine.closing import close_after
 from ..errors import BudgetError, InputError
 from ..lm import LM, as_lm
 from ..sandbox import Sandbox
@@ -129,8 +130,7 @@ async def ask(
     """Answer a question, as a stream of events: the trace's Header first, the Answer last.
 
     - `lm`: the model that writes the program
-    - `emulator`: answers calls of undefined functions: another model, a `Cascade` of models, a
-      mapping, a function of the pause (None: `lm`)
+    - `emulator`: answers calls of undefined functions: a model, a `Cascade`, a mapping, or a function (None: `lm`)
     - `cache`: keeps the values of models for later runs, such as a `ValueCache`
     - `method`: a name of METHODS, or the result of `compose`
     - `shots`: how many examples the model sees (None: all)
@@ -166,11 +166,12 @@ async def ask(
         files=found,
     )
     try:
-        async for event in whole(inquiry):
-            if isinstance(event, Answer):  # requests that a time limit cancelled
-                for call in model.abandoned():
-                    yield call
-            yield _with_total(event, started)
+        async with close_after(whole(inquiry)) as events:
+            async for event in events:
+                if isinstance(event, Answer):  # requests that a time limit cancelled
+                    for call in model.abandoned():
+                        yield call
+                yield _with_total(event, started)
     except BudgetError as error:
         yield _with_total(failed(error.reason, str(error)), started)
     except asyncio.CancelledError:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..emulator import Answered, AroundEmulator, First, Pause, Table
 from ..emulator.types import Misfit, kind_of
+from ..engine.closing import close_after
 from ..errors import EmulationError, LMError, ProgramError
 from ..program import Program
 from ..reasons import Reason
@@ -80,13 +81,15 @@ def first_of(first: Runner, other: Runner, other_name: str) -> Runner:
     """Run a program one way and, if there is no answer, the other way."""
 
     async def run(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
-        async for event in first(inquiry, reply, known):
-            if isinstance(event, Answer) and not event.is_answered:
-                yield stepping(event, other_name)
-                async for later in other(inquiry, reply, known):
-                    yield later
-            else:
-                yield event
+        async with close_after(first(inquiry, reply, known)) as events:
+            async for event in events:
+                if isinstance(event, Answer) and not event.is_answered:
+                    yield stepping(event, other_name)
+                    async with close_after(other(inquiry, reply, known)) as others:
+                        async for later in others:
+                            yield later
+                else:
+                    yield event
 
     return run
 
@@ -112,8 +115,10 @@ def programmed(runner: Runner, *, repairs: int = 0, critique: bool = False) -> M
         fallback: Answer | None = None  # a rejected answer is better than none
         while True:
             attempt = _Attempt(inquiry)
-            async for event in attempt.run(runner(inquiry, repairing.program.reply, Table(known.items()))):
-                yield event
+            run = runner(inquiry, repairing.program.reply, Table(known.items()))
+            async with close_after(attempt.run(run)) as events:
+                async for event in events:
+                    yield event
             answer, objection = attempt.answer, attempt.objection()
             if objection is None and not is_read and answer.is_answered:
                 is_read = True
@@ -128,8 +133,9 @@ def programmed(runner: Runner, *, repairs: int = 0, critique: bool = False) -> M
             known |= attempt.values()
             yield stepping(answer, "repair")
             repairing.may_repeat = attempt.has_failed_tool  # the failure was not the program's
-            async for call in repairing.requests(objection, answer, may_fail=fallback is not None):
-                yield call
+            async with close_after(repairing.requests(objection, answer, may_fail=fallback is not None)) as calls:
+                async for call in calls:
+                    yield call
             if repairing.is_stuck:
                 break
         yield repeated(fallback or answer)
@@ -212,13 +218,14 @@ class _Attempt:
 
     async def run(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
         """Yield all events except the last answer, which may not be the final one."""
-        async for event in events:
-            if isinstance(event, Answer):
-                self._events.append(await fitted(event, self._inquiry.answer_type))
-            else:
-                self._events.append(event)
-            if not isinstance(event, Answer) or event.then:
-                yield event
+        async with close_after(events) as made:
+            async for event in made:
+                if isinstance(event, Answer):
+                    self._events.append(await fitted(event, self._inquiry.answer_type))
+                else:
+                    self._events.append(event)
+                if not isinstance(event, Answer) or event.then:
+                    yield event
 
     @property
     def answer(self) -> Answer:

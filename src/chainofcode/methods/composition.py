@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import contextlib
 import dataclasses
 import functools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from ..emulator.common_values import SharedValues
+from ..engine.closing import close_after
 from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Around, Completion, Message
 from ..lm.deadline import Deadline, shared_clock
@@ -36,23 +36,24 @@ def typed(method: Method) -> Method:
 
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
         reply = ""
-        async for event in method(inquiry):
-            if isinstance(event, Call) and not event.tool:
-                reply = event.reply
-            if not isinstance(event, Answer) or event.then:
-                yield event
-                continue
-            answer = await fitted(event, inquiry.answer_type)
-            if answer.error is not None and is_misfit(answer) and not event.type:
-                yield stepping(answer, "repair")
-                call = await inquiry.complete(
-                    prompt("restate"), inquiry.text, reply or event.text, answer.error.message
-                )
-                yield call
-                again = await fitted(inquiry.stated(call.reply), inquiry.answer_type)
-                left = {"artifacts": event.artifacts, "unsent": event.unsent}
-                answer = msgspec.structs.replace(again, **left) if again.type else answer
-            yield answer
+        async with close_after(method(inquiry)) as events:
+            async for event in events:
+                if isinstance(event, Call) and not event.tool:
+                    reply = event.reply
+                if not isinstance(event, Answer) or event.then:
+                    yield event
+                    continue
+                answer = await fitted(event, inquiry.answer_type)
+                if answer.error is not None and is_misfit(answer) and not event.type:
+                    yield stepping(answer, "repair")
+                    call = await inquiry.complete(
+                        prompt("restate"), inquiry.text, reply or event.text, answer.error.message
+                    )
+                    yield call
+                    again = await fitted(inquiry.stated(call.reply), inquiry.answer_type)
+                    left = {"artifacts": event.artifacts, "unsent": event.unsent}
+                    answer = msgspec.structs.replace(again, **left) if again.type else answer
+                yield answer
 
     return checked
 
@@ -72,14 +73,15 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
             name, *left = left
             last = failed(Reason.ERROR, f"{name} ended without an answer")
             try:
-                async for event in rungs[name](inquiry):
-                    if isinstance(event, Answer) and not event.then:
-                        last = event
-                        continue
-                    last_call = event if isinstance(event, Call) else last_call
-                    if isinstance(event, Program) and last_call is not None:
-                        inquiry = dataclasses.replace(inquiry, written=last_call)
-                    yield event
+                async with close_after(rungs[name](inquiry)) as events:
+                    async for event in events:
+                        if isinstance(event, Answer) and not event.then:
+                            last = event
+                            continue
+                        last_call = event if isinstance(event, Call) else last_call
+                        if isinstance(event, Program) and last_call is not None:
+                            inquiry = dataclasses.replace(inquiry, written=last_call)
+                        yield event
             except BudgetError as error:
                 last = failed(error.reason, str(error))
             except LMError as error:
@@ -100,7 +102,7 @@ def timed(name: str, method: Method, seconds: float) -> Method:
 
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
         deadline = Deadline(seconds)
-        async with contextlib.aclosing(cast(AsyncGenerator[Event], method(inquiry))) as events:
+        async with close_after(method(inquiry)) as events:
             while True:
                 try:
                     event = await deadline.limit(anext(events, None))
@@ -125,8 +127,9 @@ def skipped_with_files(name: str, method: Method) -> Method:
         if inquiry.options.prelude:
             yield failed(Reason.ERROR, f"{name} was skipped: the model cannot read the input files")
             return
-        async for event in method(inquiry):
-            yield event
+        async with close_after(method(inquiry)) as events:
+            async for event in events:
+                yield event
 
     return checked
 
@@ -142,10 +145,11 @@ def judged(first: Method, others: Mapping[str, Method]) -> Method:
     async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
         inquiry = inquiry.remembering()
         seen: list[Event] = []
-        async for event in first(inquiry):
-            seen.append(event)
-            if not isinstance(event, Answer) or event.then:
-                yield event
+        async with close_after(first(inquiry)) as events:
+            async for event in events:
+                seen.append(event)
+                if not isinstance(event, Answer) or event.then:
+                    yield event
         own = last_answer(seen) or failed(Reason.ERROR, "the method ended without an answer")
         is_computed = own.is_answered and own.source != "reply" and _is_computed(seen)
         if own.reason.is_final or is_computed or not inquiry.is_in_words or not _is_choice(own, inquiry):
@@ -283,8 +287,9 @@ def _seeded(inquiry: Inquiry, seed: int) -> Inquiry:
 async def _collected(events: list[Event], method: Method, inquiry: Inquiry) -> tuple[list[Event], LMError | None]:
     """Append the events of one vote. Return them, and the error if the model failed: then there is no vote."""
     try:
-        async for event in method(inquiry):
-            events.append(event)  # noqa: PERF401 - events before a failure count
+        async with close_after(method(inquiry)) as made:
+            async for event in made:
+                events.append(event)  # noqa: PERF401 - events before a failure count
     except BudgetError as error:
         events.append(failed(error.reason, str(error)))
     except LMError as error:

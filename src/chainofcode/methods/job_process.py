@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from ..platforms import limit_process
-from ..sandbox.worker_confinement import confine_worker
+from ..sandbox.worker_confinement import confine_worker, explain_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -44,7 +44,11 @@ def carry_out(
     files = {path: _try_open(path) for path in limits["reads"]}
     for name in _CODECS:
         codecs.lookup(name)
-    confine(limits)
+    try:
+        confine(limits)
+    except OSError as error:
+        sys.stdout.write(json.dumps({"error": explain_failure(error)}))
+        return
     try:
         text = write(work({**json.load(sys.stdin.buffer), **limits, "files": files}))
         if len(text) > _MAX_RESULT_BYTES:

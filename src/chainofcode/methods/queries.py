@@ -21,6 +21,7 @@ from typing import Any, Literal, Unpack
 from ..emulator import Answered, Answering, AroundEmulator, Emulator, First, Function, Pause, Table
 from ..engine import Result, RunKeywords, RunOptions, execute_program
 from ..engine.blocking import blocking
+from ..engine.closing import close_after
 from ..errors import InputError
 from ..languages import SQL
 from ..sandbox import File, Sandbox
@@ -199,8 +200,9 @@ async def execute_query(
 ) -> AsyncIterator[Event]:
     """Run a query whose options come from `query_options`. Yields the events of the trace."""
     yield options.header()
-    async for event in execute_program(query, emulator, sandbox, options):
-        yield event
+    async with close_after(execute_program(query, emulator, sandbox, options)) as events:
+        async for event in events:
+            yield event
 
 
 class QueryKeywords(RunKeywords, total=False):

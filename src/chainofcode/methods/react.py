@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from ..emulator import Answered, Emulator, Pause
+from ..engine.closing import close_after
 from ..errors import EmulationError
 from ..trace import Call, Event
 from ..values.codec import brief
@@ -45,8 +46,9 @@ while True:
 
 async def react(inquiry: Inquiry) -> AsyncIterator[Event]:
     """Alternate thoughts and code; each turn sees what the last one printed."""
-    async for event in inquiry.run(_DRIVER, _Acting(inquiry)):
-        yield event
+    async with close_after(inquiry.run(_DRIVER, _Acting(inquiry))) as events:
+        async for event in events:
+            yield event
 
 
 class _Acting(Emulator):

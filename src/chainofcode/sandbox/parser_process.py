@@ -12,7 +12,7 @@ import sys
 from ..languages.guest.granted import GrantedPackages, guest_of
 from ..languages.source import NotAProgram
 from ..platforms import end_after, limit_process
-from .worker_confinement import can_import_later, confine_worker
+from .worker_confinement import can_import_later, confine_worker, explain_failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -28,7 +28,11 @@ def main() -> None:
     if not can_import_later():
         guest.rehearse()
     limit_process(_CPU_SECONDS, _MEMORY_BYTES, file_bytes=0, is_inherited=True)
-    confine_worker(named["package_paths"])
+    try:
+        confine_worker(named["package_paths"])
+    except OSError as error:
+        sys.stdout.write(json.dumps({"unconfined": explain_failure(error)}))
+        return
     with end_after(_CPU_SECONDS, counts_cpu=True):
         try:
             reply: dict[str, Any] = {"program": guest.describe(json.load(sys.stdin.buffer))}

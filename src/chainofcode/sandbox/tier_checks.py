@@ -104,7 +104,9 @@ def _workers() -> Finding:
     command = boot_command(sys.executable, "sandbox.worker_confinement")
     done = subprocess.run(command, capture_output=True, check=False, env={}, timeout=_WORKER_SECONDS)
     if done.returncode != 0:
-        return Finding("workers", False, "a worker process could not give up its rights")
+        lines = done.stderr.decode(errors="replace").splitlines()
+        why = lines[0] if len(lines) == 1 else "a worker process could not give up its rights"
+        return Finding("workers", False, why)
     missing: dict[str, str] = json.loads(done.stdout)
     why = "; ".join(f"without {layer} ({reason})" for layer, reason in missing.items())
     return Finding("workers", not missing, why or "confined, because they parse untrusted data")

@@ -49,7 +49,7 @@ _FIRST_UID, _NOBODY = 1_800_000_000, 65_534  # not the user ids of guests
 def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
     """Give up the rights of this process irrevocably; `readable` are further paths that it reads.
 
-    Return the layers that this system lacks, and why.
+    Return the layers that this system lacks, and why. Raises OSError if it cannot tell, as without /proc.
     """
     if sys.platform != "linux":
         return dict.fromkeys(("Landlock", "seccomp"), "needs Linux")
@@ -76,7 +76,16 @@ def main() -> None:
     """Confine this process, and print what this system lacks as JSON: a check for `coc doctor`."""
     import json
 
-    print(json.dumps(confine_worker()))
+    try:
+        print(json.dumps(confine_worker()))
+    except OSError as error:
+        sys.exit(explain_failure(error))
+
+
+def explain_failure(error: OSError) -> str:
+    """Return why a worker did not begin: what its confinement could not do."""
+    where = f": {error.filename}" if error.filename else ""
+    return f"a worker process could not give up its rights: {error.strerror or error}{where}"
 
 
 def can_import_later() -> bool:

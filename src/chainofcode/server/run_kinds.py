@@ -7,7 +7,6 @@ cannot name paths, tools or grants.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import math
@@ -26,6 +25,7 @@ from ..emulator import Emulator, First, Table, asking
 from ..emulator.person import Asked, AskMe
 from ..emulator.tools import Tool
 from ..engine import RunOptions, execute
+from ..engine.closing import close_after
 from ..errors import InputError
 from ..lm import LM, Around, Completion, Message, connect
 from ..lm.reply_stream import OnText
@@ -118,7 +118,7 @@ def deferred(make: Callable[[], Awaitable[EventSource]]) -> EventSource:
 
     async def events(context: RunContext) -> AsyncIterator[Event]:
         source = await make()
-        async with contextlib.aclosing(source(context)) as made:  # type: ignore[type-var]
+        async with close_after(source(context)) as made:
             async for event in made:
                 yield event
 
@@ -307,8 +307,9 @@ def _question_source(
             sandbox=context.sandbox,
             options=context.options(options),
         )
-        async for event in events:
-            yield event
+        async with close_after(events) as made:
+            async for event in made:
+                yield event
 
     return answer
 
@@ -329,8 +330,10 @@ def _program_source(request: RunRequest, paths: Sequence[Path], options: RunOpti
         if layer is not None:
             others = layer.emulator(others if others is not None else Table([]))
         emulator = First(table, others) if others is not None else table
-        async for event in execute(program, emulator, sandbox=context.sandbox, options=context.options(granted)):
-            yield event
+        events = execute(program, emulator, sandbox=context.sandbox, options=context.options(granted))
+        async with close_after(events) as made:
+            async for event in made:
+                yield event
 
     return run
 

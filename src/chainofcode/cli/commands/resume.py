@@ -15,6 +15,7 @@ from ...audit import check_chain, without_files
 from ...audit.replay.resume import OVER, Resumed, check_unfinished, find_given_program
 from ...emulator import Toolbox
 from ...engine import Result, RunOptions, execute
+from ...engine.closing import close_after
 from ...engine.journal import read_interrupted
 from ...errors import InputError
 from ...methods import Ways, ask
@@ -143,8 +144,9 @@ async def _continue(resumed: Resumed, tools: Toolbox, given: argparse.Namespace,
             options = dataclasses.replace(options, language=read_language(given))
             ways["files"] = await asked_files(given, options, sandbox)
             run_events = ask(resumed.question, resumed.model(lm), sandbox=sandbox, options=options, **ways)
-        async for event in run_events:
-            events.append(event)
+        async with close_after(run_events) as made:
+            async for event in made:
+                events.append(event)
     return Result.of(events)
 
 

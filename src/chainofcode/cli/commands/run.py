@@ -14,6 +14,7 @@ from typing import Any
 
 from ...emulator import Answering, Table, Tool, Toolbox, not_json
 from ...engine import Result, RunOptions, arun, execute
+from ...engine.closing import close_after
 from ...errors import InputError
 from ...languages import language_of_file
 from ...sandbox import Sandbox
@@ -117,9 +118,10 @@ def _run(given: argparse.Namespace, available: Sequence[Tool]) -> int:
 
 
 async def _execute(live: LiveDisplay, events: list[Event], run: AsyncIterator[Event]) -> None:
-    async for event in run:
-        events.append(event)
-        live.show(event)
+    async with close_after(run) as made:
+        async for event in made:
+            events.append(event)
+            live.show(event)
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:

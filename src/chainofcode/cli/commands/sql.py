@@ -10,6 +10,7 @@ from typing import Any
 
 from ...emulator import Emulator
 from ...engine import RunOptions
+from ...engine.closing import close_after
 from ...languages import SQL
 from ...methods.queries import QueryResult, RecordingEmulator, execute_query, known_rows
 from ...sandbox import Sandbox
@@ -98,8 +99,9 @@ def _command(given: argparse.Namespace) -> int:
 
 
 async def _execute(query: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:
-    async for event in execute_query(query, emulator, sandbox, options):
-        events.append(event)  # noqa: PERF401 - an interruption must not lose earlier events
+    async with close_after(execute_query(query, emulator, sandbox, options)) as run:
+        async for event in run:
+            events.append(event)  # noqa: PERF401 - an interruption must not lose earlier events
 
 
 def _partial(
