@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import signal
 import socket
@@ -19,7 +20,7 @@ from ..errors import SandboxError
 from ..sandbox import CheckedSandbox
 from .access import Access
 from .application import Application
-from .client_connection import ClientConnection
+from .client_connection import ClientConnection, Turns
 from .descriptors import allow_descriptors
 from .run_kinds import Models
 from .settings import ServerSettings
@@ -77,7 +78,7 @@ def _url(listening: socket.socket) -> str:
 def _configured(app: ASGIApp, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=ClientConnection,
+        http=functools.partial(ClientConnection, turns=Turns()),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,
         proxy_headers=False,
