@@ -222,7 +222,7 @@ def test_bodies_in_other_chunks_are_accepted(server: Serving, size: int, count: 
 
 
 def test_an_unwanted_body_ends_the_connection(server: Serving) -> None:
-    """A client need not notice for a small body, but one that goes on sending is disconnected."""
+    """A client need not notice for a small body, but one that continues is disconnected."""
     host, _, port = server.url.removeprefix("http://").partition(":")
     with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=60)) as client:
         for _ in range(2):

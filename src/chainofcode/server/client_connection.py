@@ -1,7 +1,7 @@
 """A connection to a client: what it costs the server is bounded, in bytes and in time.
 
 A client that does not read is disconnected. A client that sends its body in tiny chunks takes turns with others like
-it, is refused after a thousand of them, and is disconnected if it goes on sending after the response.
+it, is refused after a thousand of them, and is disconnected if it sends much more after the response.
 """
 
 from __future__ import annotations
