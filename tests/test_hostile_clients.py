@@ -268,6 +268,17 @@ def test_unreadable_trace_is_an_error_and_can_be_removed(server: Serving, broken
     assert server.client.delete(f"/api/runs/{id}").status_code == 204
 
 
+@pytest.mark.parametrize("where", ["inputs", "values"])
+def test_values_with_too_many_parts_are_refused(server: Serving, where: str) -> None:
+    def status(count: int) -> tuple[int, bool]:
+        value = [{}] * count
+        given: object = {"x": value} if where == "inputs" else [{"call": "f(1)", "value": value}]
+        reply = server.client.post("/api/runs", json={"program": "answer = 1", where: given})
+        return reply.status_code, "50,000 parts" in reply.text
+
+    assert (status(49_999), status(50_000)) == ((202, False), (400, True))
+
+
 def test_many_references_to_one_file_are_refused_without_lookups(server: Serving) -> None:
     id = server.client.post("/api/files?name=a.txt", content=b"x").json()["id"]
     started = time.monotonic()
