@@ -119,6 +119,13 @@ FLOODS: dict[str, list[Flood]] = {
     "GET /static/{name}": [Flood("/static/app.js")],
     "GET /static/{version}/{name}": [Flood("/static/1/app.js")],
 }
+# With `POST`, as bodies in chunks of one byte.
+TINY_CHUNKS = {
+    "with its token": Flood("/api/runs"),
+    "with a wrong token": Flood("/api/runs", headers={**JSON, "Authorization": "Bearer wrong"}),
+    "where no token is needed": Flood("/healthz"),
+}
+CONTAINERS = [290_000, 45_000]  # too many for one run, and almost too many
 
 
 class Filled:
@@ -140,9 +147,9 @@ class Filled:
         return text
 
     def requests(self, endpoint: str) -> list[dict[str, Any]]:
-        return [self._request(endpoint.partition(" ")[0], flood) for flood in FLOODS[endpoint]]
+        return [self.request(endpoint.partition(" ")[0], flood) for flood in FLOODS[endpoint]]
 
-    def _request(self, method: str, flood: Flood) -> dict[str, Any]:
+    def request(self, method: str, flood: Flood) -> dict[str, Any]:
         body = flood.body if isinstance(flood.body, bytes) else self.filled_in(json.dumps(flood.body)).encode()
         headers = {name: self.filled_in(value) for name, value in flood.headers.items()}
         encoded = base64.b64encode(body).decode()
@@ -220,8 +227,11 @@ def memory(server: Serving, which: str) -> int:
 
 
 @contextlib.contextmanager
-def flooded(filled: Filled, endpoint: str) -> Iterator[None]:
-    job = {"url": filled.server.url, "token": MALLORY, "requests": filled.requests(endpoint), "idle": 40, "busy": 8}
+def flooded(
+    filled: Filled, requests: list[dict[str, Any]], *, idle: int = 40, busy: int = 8, tiny_chunks: bool = False
+) -> Iterator[None]:
+    job = {"url": filled.server.url, "token": MALLORY, "requests": requests}
+    job |= {"idle": idle, "busy": busy, "tiny_chunks": tiny_chunks}
     command = [sys.executable, str(Path(__file__).with_name("flooding.py"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as flooding:
         assert flooding.stdin is not None
@@ -265,21 +275,28 @@ CASES = [(endpoint, "with_sqlite") for endpoint in FLOODS]
 CASES += [(endpoint, "with_postgres") for endpoint in FLOODS if needs_store(endpoint)]
 
 
+def seconds_of_others(filled: Filled, seconds: float = 3) -> list[float]:
+    """How long requests of Ann take meanwhile."""
+    server, taken = filled.server, list[float]()
+    time.sleep(1)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        taken.append(seconds_of(lambda: server.client.get("/api/runs")))
+        taken.append(seconds_of(lambda: server.client.get(f"/api/runs/{filled.own}")))
+        taken.append(seconds_of(lambda: server.client.post("/api/runs", json={"program": "answer = 1"})))
+        time.sleep(0.05)
+    return taken
+
+
 @pytest.mark.alone
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("endpoint", "store"), CASES)
 def test_flood_of_one_token_does_not_affect_another(endpoint: str, store: str, request: pytest.FixtureRequest) -> None:
     filled: Filled = request.getfixturevalue(store)
-    server, taken = filled.server, list[float]()
+    server = filled.server
     Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")  # forget the peak
-    with flooded(filled, endpoint):
-        time.sleep(1)
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
-            taken.append(seconds_of(lambda: server.client.get("/api/runs")))
-            taken.append(seconds_of(lambda: server.client.get(f"/api/runs/{filled.own}")))
-            taken.append(seconds_of(lambda: server.client.post("/api/runs", json={"program": "answer = 1"})))
-            time.sleep(0.05)
+    with flooded(filled, filled.requests(endpoint)):
+        taken = seconds_of_others(filled)
     peak = memory(server, "VmHWM") - filled.at_rest
     print(f"{endpoint}: {max(taken):.3f} s, {peak / 2**20:.0f} MiB")
     assert max(taken) < MOST_SECONDS
@@ -288,3 +305,23 @@ def test_flood_of_one_token_does_not_affect_another(endpoint: str, store: str, r
     while memory(server, "VmRSS") - filled.at_rest > LASTING_BYTES and time.monotonic() < deadline:
         time.sleep(0.5)
     assert memory(server, "VmRSS") - filled.at_rest <= LASTING_BYTES
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("sender", TINY_CHUNKS)
+def test_flood_of_tiny_chunks_does_not_affect_another_token(sender: str, with_sqlite: Filled) -> None:
+    request = with_sqlite.request("POST", TINY_CHUNKS[sender])
+    with flooded(with_sqlite, [request], busy=16, tiny_chunks=True):
+        taken = seconds_of_others(with_sqlite)
+    print(f"{sender}: {max(taken):.3f} s")
+    assert max(taken) < MOST_SECONDS
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("count", CONTAINERS)
+def test_flood_of_containers_does_not_affect_another_token(count: int, with_sqlite: Filled) -> None:
+    flood = Flood("/api/runs", {"program": "answer = 1", "inputs": {"x": [{}] * count}})
+    with flooded(with_sqlite, [with_sqlite.request("POST", flood)], idle=0):
+        taken = seconds_of_others(with_sqlite, 8)
+    print(f"{count} containers: {max(taken):.3f} s")
+    assert max(taken) < MOST_SECONDS

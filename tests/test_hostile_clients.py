@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import io
 import json
 import logging
@@ -201,6 +202,43 @@ def test_two_lengths_of_a_body_end_the_connection(server: Serving, path: str, le
     assert reply.count(b"HTTP/1.1") == 1 and b"Transfer-Encoding" in reply
 
 
+@pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=a"])
+def test_bodies_in_tiny_chunks_are_refused(server: Serving, path: str) -> None:
+    with connected(server) as wire:
+        wire.sendall(f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+        wire.sendall(b"1\r\nx\r\n" * 1001)
+        wire.settimeout(5)
+        reply = b"".join(iter(lambda: received(wire), b""))  # until the server closes the connection
+    assert reply.startswith(b"HTTP/1.1 400 ") and reply.count(b"HTTP/1.1") == 1 and b"tiny chunks" in reply
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 900), (64, 3000), (100_000, 200)])
+def test_bodies_in_other_chunks_are_accepted(server: Serving, size: int, count: int) -> None:
+    """Also after a turn: the parts of a body keep their order."""
+    chunks = [bytes([number % 251]) * size for number in range(count)]
+    sent = b"".join(chunks)
+    reply = server.client.post("/api/files?name=a", content=iter(chunks))
+    assert (reply.status_code, reply.json()["bytes"]) == (201, len(sent))
+
+
+def test_an_unwanted_body_ends_the_connection(server: Serving) -> None:
+    """A client need not notice for a small body, but one that continues is disconnected."""
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    with contextlib.closing(http.client.HTTPConnection(host, int(port), timeout=60)) as client:
+        for _ in range(2):
+            client.putrequest("POST", "/healthz")
+            client.putheader("content-length", "1000")
+            client.endheaders()
+            reply = client.getresponse()
+            assert (reply.status, bool(reply.read())) == (405, True)
+            assert client.sock is not None
+            client.sock.sendall(bytes(1000))
+    with connected(server) as wire:
+        wire.sendall(b"POST /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000000\r\n\r\n")
+        with pytest.raises(ConnectionError):
+            wire.sendall(bytes(100_000_000))
+
+
 def received(wire: socket.socket) -> bytes:
     with contextlib.suppress(ConnectionError):
         return wire.recv(65_536)
@@ -228,6 +266,17 @@ def test_unreadable_trace_is_an_error_and_can_be_removed(server: Serving, broken
         reply = server.client.request(method, f"/api/runs/{id}/{what}")
         assert (reply.status_code, reply.json()["error"]["type"]) == expected
     assert server.client.delete(f"/api/runs/{id}").status_code == 204
+
+
+@pytest.mark.parametrize("where", ["inputs", "values"])
+def test_values_with_too_many_parts_are_refused(server: Serving, where: str) -> None:
+    def status(count: int) -> tuple[int, bool]:
+        value = [{}] * count
+        given: object = {"x": value} if where == "inputs" else [{"call": "f(1)", "value": value}]
+        reply = server.client.post("/api/runs", json={"program": "answer = 1", where: given})
+        return reply.status_code, "50,000 parts" in reply.text
+
+    assert (status(49_999), status(50_000)) == ((202, False), (400, True))
 
 
 def test_many_references_to_one_file_are_refused_without_lookups(server: Serving) -> None:

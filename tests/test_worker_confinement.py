@@ -183,7 +183,7 @@ def check_schema(tmp_path: Path) -> None:
 
 
 def decode(tmp_path: Path) -> None:
-    values = [encode([[number] for number in range(200_000)])]
+    values = [encode([[number] for number in range(20_000)])]
     asyncio.run(Workers(["ann"], 0).check_values("ann", [json.dumps(value).encode() for value in values]))  # type: ignore[misc]
 
 

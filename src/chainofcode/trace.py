@@ -22,6 +22,7 @@ from .platforms import read_whole
 from .program import Program
 from .reasons import Reason
 from .sandbox.frames import Failure, Lineage
+from .sandbox.job import TaggedInputs
 from .seals import Seals, find_seal_problem, make_key
 from .values.codec import ValueFormatError, decode, encode
 
@@ -144,7 +145,10 @@ class Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_d
 
     @classmethod
     def of(cls, question: str | None, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> Header:
-        tagged = {name: encode(value) for name, value in inputs.items()}
+        if isinstance(inputs, TaggedInputs):
+            tagged = inputs.tagged
+        else:
+            tagged = {name: encode(value) for name, value in inputs.items()}
         return cls(VERSION, platform.python_version(), encode(question), tagged, dict(settings))
 
 

@@ -60,6 +60,17 @@ class File:
     separator: str = ""
 
 
+class TaggedInputs(dict[str, Any]):
+    """Inputs with their tagged form. Making it takes long for many values: a server does it once, in a thread.
+
+    Raises InputError for values that have no tagged form.
+    """
+
+    def __init__(self, inputs: Mapping[str, Any]) -> None:
+        super().__init__(inputs)
+        self.tagged = _tag(inputs)
+
+
 @dataclass(frozen=True)
 class Job:
     """One program and the environment that it runs in. `clock` and `seed` make runs repeatable."""
@@ -121,7 +132,7 @@ class Job:
             "source": self.source,
             "is_reply": self.is_reply,
             "question": encode(self.question),
-            "inputs": {name: encode(value, brief=_refuse(name)) for name, value in self.inputs.items()},
+            "inputs": self.inputs.tagged if isinstance(self.inputs, TaggedInputs) else _tag(self.inputs),
             "prelude": [[file.name, file.path, file.kind, file.separator] for file in self.prelude],
             "scratch": self.scratch,
             "policy": self.policy,
@@ -142,6 +153,10 @@ def _names(option: str, names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str) or not all(isinstance(part, str | os.PathLike) for part in names):
         raise InputError(f"{option} must be a tuple of names, not {names!r}")
     return tuple(os.fspath(part) for part in names)
+
+
+def _tag(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: encode(value, brief=_refuse(name)) for name, value in inputs.items()}
 
 
 def _refuse(name: str) -> Callable[[object], str]:

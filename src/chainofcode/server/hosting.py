@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import signal
 import socket
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from ..errors import SandboxError
 from ..sandbox import CheckedSandbox
 from .access import Access
 from .application import Application
-from .client_connection import ClientConnection
+from .client_connection import ClientConnection, Turns
 from .descriptors import allow_descriptors
 from .run_kinds import Models
 from .settings import ServerSettings
@@ -29,6 +31,7 @@ from .store import Store
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
 _IDLE_SECONDS = 75  # if it were shorter, connections would be closed during the next request
+_SWITCH_SECONDS = 0.0005  # how long a thread that computes may delay the event loop, each time that it has waited
 _LAST_SECONDS = 10  # for connections that are open when all runs are over
 
 
@@ -52,6 +55,7 @@ async def host(
 ) -> None:
     """Serve on bound sockets until a signal."""
     allow_descriptors()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     status = await sandbox.status()  # raises if no sandbox can be built
     application = Application(settings, access=access, store=store, models=models, sandbox=sandbox, spans=spans)
     facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}
@@ -77,7 +81,7 @@ def _url(listening: socket.socket) -> str:
 def _configured(app: ASGIApp, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=ClientConnection,
+        http=functools.partial(ClientConnection, turns=Turns()),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,
         proxy_headers=False,

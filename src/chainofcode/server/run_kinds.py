@@ -33,6 +33,7 @@ from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_o
 from ..methods.isolated import Worker, in_thread
 from ..methods.prompting import Inquiry
 from ..sandbox import Sandbox
+from ..sandbox.job import TaggedInputs
 from ..trace import Event, Produced, Trace
 from ..values.codec import ValueFormatError, decode, encode
 from . import patterns
@@ -261,11 +262,18 @@ def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
             raise invalid(f"an input must have the name of a variable, not {name[:100]!r}")
     return RunOptions(
         question=request.question,
-        inputs=inputs,
+        inputs=_with_tags(inputs),
         packages=settings.packages,
         scratch=settings.has_scratch,
         limits=settings.limits,
     )
+
+
+def _with_tags(inputs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return TaggedInputs(inputs)
+    except InputError:  # the run says so when it sends them to its program
+        return inputs
 
 
 def _answer_type(text: str | None) -> AnswerType | None:

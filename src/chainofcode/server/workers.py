@@ -27,7 +27,8 @@ from .refusal import Refusal
 AUDIT_SECONDS = 120.0  # waiting included
 _AUDIT_BYTES = 1024**3
 _DECODE_SECONDS, _DECODE_BYTES = 5.0, 1024**3
-_LARGE_BYTES = 100_000  # smaller values are decoded in the server itself
+_MAX_PARTS = 50_000  # of all values of a run: numbers, texts, lists, objects
+_LARGE_BYTES = 2 * _MAX_PARTS  # smaller values have fewer parts, and are decoded in the server itself
 _MAX_WAITING = 64  # audits of one owner
 _AUDITOR = [sys.executable, "-P", "-X", "utf8", "-m", "chainofcode.server.auditor"]
 _ENGINE_VARIABLES = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST")  # for docker and podman
@@ -119,11 +120,11 @@ class Workers:
         TURN.set(functools.partial(self._slots.taken, owner))
 
     async def check_values(self, owner: str, values: Sequence[msgspec.Raw]) -> None:
-        """Raise InputError for tagged values that cannot be decoded, or take too long."""
+        """Raise InputError for tagged values that cannot be decoded, take too long, or have too many parts."""
         if sum(len(memoryview(value)) for value in values) < _LARGE_BYTES:
             return
         async with self._slots.taken(owner):
-            job = {"values": values}
+            job = {"values": values, "most": _MAX_PARTS}
             reply = await arun_isolated(
                 "methods.decoding", job, seconds=_DECODE_SECONDS, memory=_DECODE_BYTES, write=as_json
             )
