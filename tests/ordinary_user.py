@@ -34,10 +34,11 @@ def main() -> None:
         place = Path(directory)
         place.chmod(0o755)
         project, home = place / "project", place / "home"
+        (place / "tmp").mkdir()
         copy_project(project)
         home.mkdir()
         python = make_environment(place / "environment", interpreter, project)
-        for path in (project, home):
+        for path in (project, home, place / "tmp"):
             subprocess.run(["chown", "-R", f"{USER}:{USER}", str(path)], check=True)
         tests = [python, "-m", "pytest", "-p", "no:cacheprovider", "-n", str(WORKERS), "--dist", "worksteal"]
         run_as_user([*tests, "-m", "ordinary", *sys.argv[1:]], project, home, TESTS_SECONDS)
@@ -98,7 +99,11 @@ def run_as_user(command: list[str], project: Path, home: Path, seconds: float, *
         (shims / "python3").symlink_to(first)
     removed = ("COC_", "OPENAI_", "ANTHROPIC_", "XDG_", "VIRTUAL_ENV", "PYTHON")
     variables = {name: value for name, value in os.environ.items() if not name.startswith(removed)}
-    variables |= {"HOME": str(home), "TMPDIR": "/tmp", "PATH": f"{shims}:/usr/local/bin:/usr/bin:/bin"}
+    variables |= {
+        "HOME": str(home),
+        "TMPDIR": str(home.parent / "tmp"),
+        "PATH": f"{shims}:/usr/local/bin:/usr/bin:/bin",
+    }
     quiet = bool(first)
     done = subprocess.run(
         [*AS_USER, *command],

@@ -152,6 +152,7 @@ def test_model_is_fetched_from_the_hub_once(sources: type[Sources]) -> None:
 def test_time_limit_of_a_method_does_not_end_a_download(
     sources: type[Sources], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     monkeypatch.setitem(MODELS, "tiny", MODEL)
     sources.hub = "slow"
     with contextlib.suppress(LMError):  # the downloaded file is not a model
