@@ -38,7 +38,7 @@ _NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET | ker
 _READ_ONLY = kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
 _ROOT_BYTES, _COVER_BYTES = 64 << 20, 4096
 _MAX_DESCRIPTORS = 128  # with epoll, the memory that the kernel holds for them grows with the third power
-_FIRST_UID, _NOBODY = 1_900_000_000, 65_534
+_FIRST_UID = 1_900_000_000
 _READ = kernel.READ_FILE | kernel.READ_DIR
 _NULL = {"/dev/null": kernel.READ_FILE | kernel.WRITE_FILE}
 
@@ -98,7 +98,7 @@ class Wall:
         if self.has_namespaces:
             os.close(self._directory)
             is_exempt = os.getuid() == 0  # the kernel does not count processes of real root
-            unused_uid = _unused_uid()
+            unused_uid = kernel.find_unused_uid(_FIRST_UID + os.getpid())
             is_root = self._leave_namespaces(as_root=os.geteuid() == 0 and unused_uid > 0)
             self._build_root(self._roots_files_for(unused_uid) if is_root else None)
             kernel.sethostname(HOST_NAME.encode())
@@ -177,7 +177,7 @@ class Wall:
 
     def _become_unprivileged(self) -> None:
         """Continue as an ordinary user, because root cannot create namespaces here, and guests must not run as root."""
-        uid = _unused_uid()
+        uid = kernel.find_unused_uid(_FIRST_UID + os.getpid())
         unreadable = self._unreadable_for(uid)
         if unreadable:
             kernel.unshare(kernel.NEWUSER)  # if this fails, its error is the reason to report
@@ -190,14 +190,14 @@ class Wall:
         If only root may read something that guests must read, they keep the capability to read all files; Landlock
         limits which files they can open.
         """
-        unused_uid = _unused_uid()
+        unused_uid = kernel.find_unused_uid(_FIRST_UID + os.getpid())
         if not unused_uid:
             raise OSError(0, "guests never run as root, and this user namespace has no other user")
-        if unused_uid != _NOBODY:
+        if unused_uid != kernel.NOBODY:
             self._uid, self._uids = _FIRST_UID + os.getpid() % 500_000 * 1000, 1000
             self.counts_processes = True
         else:
-            self._uid = _NOBODY
+            self._uid = kernel.NOBODY
         unreadable = self._unreadable_for(self._uid)
         if unreadable and not kernel.capabilities() & kernel.CAP_READ_FILES:
             raise OSError(0, f"guests never run as root, and only root may read {unreadable}")
@@ -349,14 +349,6 @@ def _rights_without(path: str, foreign: list[str]) -> dict[str, int]:
                 if not entry.is_symlink():  # a link needs no right; its target has its own
                     rights |= _rights_without(entry.path, foreign)
     return rights
-
-
-def _unused_uid() -> int:
-    """An unused user id, or that of the user nobody; 0 if the current user namespace has neither."""
-    with open("/proc/self/uid_map") as file:
-        ranges = [(int(first), int(count)) for first, _, count in map(str.split, file)]
-    wanted = (_FIRST_UID + os.getpid(), _NOBODY)
-    return next((uid for uid in wanted if any(first <= uid < first + count for first, count in ranges)), 0)
 
 
 def _show(real: str, flags: int, owners: int | None = None) -> None:

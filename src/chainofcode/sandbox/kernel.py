@@ -26,6 +26,7 @@ _PR_GET_DUMPABLE, _PR_GET_NO_NEW_PRIVS = 3, 39
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 _SECCOMP_MODE_FILTER, _SECCOMP_SET_MODE_FILTER, _SECCOMP_ALL_THREADS = 2, 1, 1
 _CAPABILITY_VERSION_3, _CAP_SYS_ADMIN = 0x20080522, 1 << 21
+NOBODY = 65_534
 CAP_READ_FILES = 1 << 2  # CAP_DAC_READ_SEARCH: read all files, regardless of their owner
 
 MACHINE = os.uname().machine
@@ -135,6 +136,14 @@ def set_dumpable(is_dumpable: bool) -> None:
 
 def set_no_new_privileges() -> None:
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+
+
+def find_unused_uid(wanted: int) -> int:
+    """Return this user id, or that of the user nobody; 0 if the current user namespace has neither."""
+    with open("/proc/self/uid_map") as file:
+        ranges = [(int(first), int(count)) for first, _, count in map(str.split, file)]
+    candidates = (wanted, NOBODY)
+    return next((uid for uid in candidates if any(first <= uid < first + count for first, count in ranges)), 0)
 
 
 def become(uid: int) -> None:

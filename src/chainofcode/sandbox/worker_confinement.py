@@ -43,7 +43,7 @@ _AUDIT_ARCHITECTURES, _X32 = (0xC000003E, 0xC00000B7), 0x3FFFFFFF
 _LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _RETURN = 0x20, 0x15, 0x25, 0x06
 _ARCHITECTURE, _FIRST_ARGUMENT = 4, 16
 _ALLOW, _DENY, _KILL_PROCESS = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
-_FIRST_UID, _NOBODY = 1_800_000_000, 65_534  # not the user ids of guests
+_FIRST_UID = 1_800_000_000  # not the user ids of guests
 
 
 def confine_worker(readable: Iterable[str] = ()) -> dict[str, str]:
@@ -111,7 +111,7 @@ def _leave_root(paths: list[str], missing: dict[str, str]) -> int:
     """Become an unused user. Return the capability to read all files if only root may read Python."""
     from . import kernel
 
-    uid = _unused_uid()
+    uid = kernel.find_unused_uid(_FIRST_UID + os.getpid())
     private = next((path for path in paths if not _is_public(path)), "")
     kept = kernel.CAP_READ_FILES & kernel.capabilities() if private else 0
     if not uid:
@@ -137,13 +137,6 @@ def _is_public(path: str) -> bool:
         if not os.stat(real).st_mode & 0o1:
             return False
     return True
-
-
-def _unused_uid() -> int:
-    with open("/proc/self/uid_map") as file:
-        ranges = [(int(first), int(count)) for first, _, count in map(str.split, file)]
-    wanted = (_FIRST_UID + os.getpid(), _NOBODY)
-    return next((uid for uid in wanted if any(first <= uid < first + count for first, count in ranges)), 0)
 
 
 def _restrict_files(paths: list[str], missing: dict[str, str]) -> bool:
